@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ RUNNER = f"{__name__}:run_tasks"
 
 Work = tuple[Callable[[Any], Any], dict[int, Any]]
 
-_settled = False
+_settled = 0
 
 
 def run_tasks(
@@ -40,12 +41,12 @@ def run_tasks(
     """
     import pyarrow as pa
 
-    _settle()
     tries_again = attempt_number() + 1 < attempts
     kernel, tasks = pickle.loads(work) if isinstance(work, bytes) else work.value
     for batch in batches:
         for index in batch.column(0).to_pylist():
             seconds, result, error = _run(kernel, tasks[index], last_time, tries_again=tries_again)
+            settle()
             columns: list[Any] = [[index], [seconds], [result], [error]]
             types = (pa.int64(), pa.float64(), pa.binary(), pa.binary())
             arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
@@ -78,10 +79,13 @@ def _run(
     return time.monotonic() - started, result, None
 
 
-def _settle() -> None:
-    """Once a worker: what is loaded by now stays, and needs no look by the collection after every task."""
+def settle() -> None:
+    """At the end of a task that has loaded modules: what there is by now stays, and is looked at no more.
+
+    Spark collects garbage after every task, and with our modules a look at all objects takes 20 ms and more.
+    """
     global _settled
-    if not _settled:
+    if _settled != len(sys.modules):
         gc.collect()
         gc.freeze()
-        _settled = True
+        _settled = len(sys.modules)

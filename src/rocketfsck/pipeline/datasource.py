@@ -62,6 +62,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from rocketfsck.engine.worker import settle
 from rocketfsck.errors import RocketfsckError, UsageError
 from rocketfsck.pipeline.columns import (
     OPTION_NAMES,
@@ -306,6 +307,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with plain_errors():
                 for batch in read_tail(tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss):
                     yield shaped(batch, tail.part, self.schema)
+            settle()
 
     def _log(self, source: StoreSource) -> Log:
         return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)
@@ -458,3 +460,4 @@ class Reader(DataSourceReader):
             with plain_errors():
                 for batch in read_part(part, read_columns(part.view, self.request.wanted)):
                     yield shaped(batch, part, self.schema)
+            settle()
