@@ -1,4 +1,4 @@
-"""What runs on executors: tasks in, their results as bytes out.
+"""What runs on executors: tasks in, their results as bytes out; errors as what they say.
 
 (index) -> (index, seconds, result as a pickle, error as a pickle)
 """
@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.engine.session import attempt_number
@@ -89,3 +91,22 @@ def settle() -> None:
         gc.collect()
         gc.freeze()
         _settled = len(sys.modules)
+
+
+_OF_WORKERS = frozenset({"SPARK_PYTHON_RUNTIME", "SPARK_REUSE_WORKER"})
+"""What Spark sets for a worker, from 4.2 on and before."""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """What we raise on purpose gets to the user as what it says, without the stack of the worker that said
+    it.
+
+    Spark asks this variable what to send; a worker that has failed ends, so nothing else is hidden.
+    """
+    try:
+        yield
+    except RocketfsckError:
+        if not _OF_WORKERS.isdisjoint(os.environ):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
