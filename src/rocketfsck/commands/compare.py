@@ -231,7 +231,7 @@ def compare(options: CompareCommand) -> CompareAnswer:
     options.demand_sense()
     places = options.found()
     stores = options.open(places)
-    engine = options.workers.start(places)
+    engine = options.workers.start(places, typed=(options.a, options.b, *options.further))
     return CompareAnswer(
         [
             compare_stores(one, other, engine=engine)

@@ -155,7 +155,7 @@ def export(command: ExportCommand) -> ExportAnswer:
     found = shared.StoresWanted(paths).find()
     sources = stated.sources(found.places, command.brokers, all_there=not found.is_many)
     read = [place for place in found.places if place.exists()] if found.is_many else paths
-    engine = command.workers.start([*read, *stated.commitlog_paths], into=into)
+    engine = command.workers.start([*read, *stated.commitlog_paths], into=into, typed=paths)
     result = export_stores(
         sources,
         into,

@@ -144,7 +144,7 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
     if not is_local and (options.message_rows or (options.queues and rows_in(store) is not None)):
         raise UsageError("Spark cannot build a RocksDB: give --engine local")
     seen = [place.absolute() for place in (into.absolute().parent, work_dir) if place is not None]
-    engine = command.workers.start([path, *stated.commitlog_paths, *seen])
+    engine = command.workers.start([path, *stated.commitlog_paths, *seen], typed=[*command.paths, *written])
     if is_local:
         rebuilt = rebuild_store(store, into, options)
     else:
@@ -192,6 +192,6 @@ def rebuild_fleet(command: RebuildCommand, places: Sequence[Path] | None = None)
         command.into,
         command.what,
         options,
-        without_paths(command.workers.start(command.paths)),
+        without_paths(command.workers.start(typed=[*command.paths, command.into])),
         facts={**command.stated.facts, "delay_levels": command.delay_levels},
     )

@@ -315,11 +315,14 @@ class Workers:
         ),
     ] = ()
 
-    def start(self, paths: Sequence[Path] = (), *, into: Path | None = None) -> Engine:
+    def start(
+        self, paths: Sequence[Path] = (), *, into: Path | None = None, typed: Sequence[Path] = ()
+    ) -> Engine:
         """The engine; `paths` are what every executor of a cluster must see.
 
         Executors write below the parent of `into`, which they must see as well; messages name `into` itself.
-        Raises UsageError where options contradict, or Spark is not there.
+        `typed` is what the user wrote, where `paths` are what it stands for: for a cluster neither may be
+        relative. Raises UsageError where options contradict, or Spark is not there.
         """
         if self.engine == "local":
             for option, given in (("--master", self.master is not None), ("--spark-conf", self.spark_conf)):
@@ -337,7 +340,7 @@ class Workers:
         from rocketfsck.engine.spark import SparkEngine, open_session
 
         url = self.master if self.master is not None or is_submitted() else f"local[{cores or '*'}]"
-        named = (*paths, *(() if into is None else (into,)))
+        named = (*typed, *paths, *(() if into is None else (into,)))
         if url is not None and url != "local" and not url.startswith("local["):
             _demand_absolute(named)  # before a session starts
         session = open_session(url, conf=dict(_pair(text) for text in self.spark_conf))

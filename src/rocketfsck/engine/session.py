@@ -141,6 +141,9 @@ LOCAL_RETRIES = 4
 _LOCAL = re.compile(r"local(?:\[[^],]*(?:,\s*(\d+)\s*)?\])?")
 """A master of this process: `local`, `local[4]`, `local[*,4]`; the last number counts the attempts."""
 
+_CONDITION = re.compile(r"^\[[A-Z_.]+\] ")
+"""The name of an error, in front of what pyspark says."""
+
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -168,8 +171,8 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
 
     Under spark-submit its master and settings hold, and `master` must be left out. An embedded session needs
     no Java installed (`find_java`). Workers use the interpreter of this process unless PYSPARK_PYTHON names
-    another. Raises UsageError where pyspark or a Java is missing or the arguments contradict, StoreError
-    where Spark does not start.
+    another. Raises UsageError where pyspark, pandas or a Java is missing or the arguments contradict,
+    StoreError where Spark does not start.
     """
     try:
         from py4j.protocol import Py4JError
@@ -180,6 +183,7 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    _demand_packages()
     if is_submitted() and master is not None:
         raise UsageError(f"spark-submit has already set the master: leave out {master}")
     url = _with_retries(master or "local[*]")
@@ -197,6 +201,19 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise StoreError(f"Spark does not start: {_first_line(error)}", path=url) from error
+
+
+def _demand_packages() -> None:
+    """Raise UsageError where pyspark lacks what its jobs need, which it would say only with the first."""
+    from pyspark.sql.pandas.utils import require_minimum_pandas_version, require_minimum_pyarrow_version
+
+    try:
+        require_minimum_pandas_version()
+        require_minimum_pyarrow_version()
+    except ImportError as error:
+        said = _CONDITION.sub("", _first_line(error)).rstrip(".")
+        hint = install_hint("spark", "pandas", "pyarrow")
+        raise UsageError(f"Spark's jobs need pandas and pyarrow: {said}: run {hint}") from error
 
 
 def is_embedded(session: SparkSession) -> bool:

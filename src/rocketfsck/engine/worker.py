@@ -1,4 +1,4 @@
-"""What runs on executors: tasks in, their results as bytes out.
+"""What runs on executors: tasks in, their results as bytes out; errors as what they say.
 
 (index) -> (index, seconds, result as a pickle, error as a pickle)
 """
@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.engine.session import attempt_number
@@ -23,7 +26,7 @@ RUNNER = f"{__name__}:run_tasks"
 
 Work = tuple[Callable[[Any], Any], dict[int, Any]]
 
-_settled = False
+_settled = 0
 
 
 def run_tasks(
@@ -40,12 +43,12 @@ def run_tasks(
     """
     import pyarrow as pa
 
-    _settle()
     tries_again = attempt_number() + 1 < attempts
     kernel, tasks = pickle.loads(work) if isinstance(work, bytes) else work.value
     for batch in batches:
         for index in batch.column(0).to_pylist():
             seconds, result, error = _run(kernel, tasks[index], last_time, tries_again=tries_again)
+            settle()
             columns: list[Any] = [[index], [seconds], [result], [error]]
             types = (pa.int64(), pa.float64(), pa.binary(), pa.binary())
             arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
@@ -78,10 +81,32 @@ def _run(
     return time.monotonic() - started, result, None
 
 
-def _settle() -> None:
-    """Once a worker: what is loaded by now stays, and needs no look by the collection after every task."""
+def settle() -> None:
+    """At the end of a task that has loaded modules: what there is by now stays, and is looked at no more.
+
+    Spark collects garbage after every task, and with our modules a look at all objects takes 20 ms and more.
+    """
     global _settled
-    if not _settled:
+    if _settled != len(sys.modules):
         gc.collect()
         gc.freeze()
-        _settled = True
+        _settled = len(sys.modules)
+
+
+_OF_WORKERS = frozenset({"SPARK_PYTHON_RUNTIME", "SPARK_REUSE_WORKER"})
+"""What Spark sets for a worker, from 4.2 on and before."""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """What we raise on purpose gets to the user as what it says, without the stack of the worker that said
+    it.
+
+    Spark asks this variable what to send; a worker that has failed ends, so nothing else is hidden.
+    """
+    try:
+        yield
+    except RocketfsckError:
+        if not _OF_WORKERS.isdisjoint(os.environ):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise

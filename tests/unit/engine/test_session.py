@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, UsageError
 
 
 class Raised:
@@ -34,3 +36,21 @@ def test_an_error_of_java_is_a_line(in_java: bool, monkeypatch: pytest.MonkeyPat
     with pytest.raises(StoreError, match="Spark does not start: ") as caught:
         open_session("local[1]")
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow"])
+def test_what_jobs_need_is_said_before_a_session_starts(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyspark itself says it with the first job, and every store of a fleet would have failed."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from rocketfsck.engine.session import open_session
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", staticmethod(lambda: None))
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: pytest.fail("a session was started"))
+    monkeypatch.setitem(sys.modules, package, None)
+    words = r"^Spark's jobs need pandas and pyarrow: \w+ >= [\d.]+ must be installed; .* not found: run pip"
+    with pytest.raises(UsageError, match=words):
+        open_session("local[1]")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import pickle
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +70,18 @@ def test_what_may_pass_is_tried_again(
     monkeypatch.setattr(worker, "attempt_number", lambda: 3)
     result, error = _run(kernel, number, 4)
     assert isinstance(result if kernel is returning else error, StoreError)
+
+
+def test_what_was_loaded_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first task of a kernel loads its modules; Spark's collection after each task passes over them."""
+    looks: list[int] = []
+    monkeypatch.setattr(worker, "_settled", 0)
+    monkeypatch.setattr(gc, "collect", lambda: looks.append(len(looks)))
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    for number in range(3):
+        monkeypatch.setitem(sys.modules, f"loaded_{number // 2}", types.ModuleType("loaded"))
+        _run(returning, errno.ENOENT, 1)
+    assert looks == [0, 1]
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EISDIR])

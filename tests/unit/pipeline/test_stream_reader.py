@@ -19,7 +19,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from rocketfsck.errors import StoreError, UsageError, may_pass
 from rocketfsck.pipeline.columns import declared, parse_options, shaped
-from rocketfsck.pipeline.datasource import RocketMQDataSource, RocketMQStreamReader
+from rocketfsck.pipeline.datasource import RocketMQDataSource
+from rocketfsck.pipeline.streaming import RocketMQStreamReader
 from rocketfsck.pipeline.tail.place import DataLossError
 from rocketfsck.pipeline.views.table import plan_parts, read_part, schema_of
 

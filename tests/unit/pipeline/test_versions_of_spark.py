@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 
+import rocketfsck.pipeline
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline import datasource, register
 
@@ -41,11 +43,19 @@ def test_before_4_0_there_are_no_data_sources(monkeypatch: pytest.MonkeyPatch) -
         register(cast("SparkSession", session))
 
 
+STREAMS = "pyspark.sql.streaming.datasource"
+"""A module that pyspark has from 4.2 on."""
+
+
 def test_before_4_2_there_are_no_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but them is there: what Spark imports to find the data source needs nothing of later versions."""
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # what is set is taken back
-    monkeypatch.setattr(datasource, "find_spec", lambda _: None)
-    reader = datasource.RocketMQDataSource({"path": "/not/read"}).streamReader(StructType())
-    assert isinstance(reader, datasource.NoStreamReader)
+    for name in ("pyspark_rocketmq", "rocketfsck.pipeline.datasource", "rocketfsck.pipeline.streaming"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, STREAMS, None)
+    monkeypatch.setattr(rocketfsck.pipeline, "datasource", None, raising=False)
+    source = import_module("pyspark_rocketmq").DefaultSource({"path": "/not/read"})
+    reader = source.streamReader(StructType())
     for begin in (reader.latestOffset, reader.initialOffset):
         with pytest.raises(UsageError, match=r"streams need pyspark 4.2 or later"):
             begin()

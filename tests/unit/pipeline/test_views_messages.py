@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,17 @@ def test_a_long_file_has_few_parts_however_small_they_are_to_be(tmp_path: Path) 
             parts = plan_parts(view, find_sources([tmp_path]), WantedRows(split_size=split_size))
             assert len(parts) == count
             assert [part.start for part in parts] == list(range(0, size, size // count))
+
+
+def test_parts_are_whole_pieces_of_a_walk(tmp_path: Path) -> None:
+    """Two parts in one piece would both read all of it."""
+    (tmp_path / "commitlog").mkdir()
+    for number, (size, starts) in enumerate(((40, [0, 16, 32]), (16, [0, 8]))):
+        file = tmp_path / "commitlog" / f"{number * (40 << 20):020}"
+        file.touch()
+        os.truncate(file, size << 20)
+        parts = plan_parts("messages", find_sources([tmp_path]), WantedRows(split_size=8 << 20))
+        assert [part.start >> 20 for part in parts if part.file.endswith(file.name)] == starts
 
 
 def test_several_stores_have_brokers(store_dir: Directory) -> None:

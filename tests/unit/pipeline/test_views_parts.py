@@ -157,11 +157,38 @@ def test_a_file_that_changed_is_walked_from_its_start(tmp_path: Path, continued:
     assert not continued
 
 
+def test_parts_in_order_read_each_batch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk ends with its part, and the next one continues after the record that reaches over the end."""
+    root = _store(tmp_path / "broker", closed(b"".join(record(pos) for pos in _places(100)), SIZE))
+    (source,) = find_sources([root])
+    filled: list[int] = []
+    sound = tiling.fill_batch
+
+    def noted(*given: Any, **named: Any) -> Any:
+        filled.append(given[1].file_pos + given[1].start)
+        return sound(*given, **named)
+
+    monkeypatch.setattr(tiling, "fill_batch", noted)
+    monkeypatch.setattr(tiling, "piece_end", lambda pos: (pos // 5000 + 1) * 5000)
+    for split_size in (0, 5000):
+        asked = WantedRows(split_size=split_size)
+        parts = plan_parts("messages", [replace(source, listed=1)], asked)
+        assert sum(len(rows_of(part, asked)) for part in parts) == 100
+    of_records = [pos for pos in filled if pos < _places(101)[100]]
+    whole, in_parts = of_records[: len(of_records) // 2], of_records[len(of_records) // 2 :]
+    assert whole == in_parts == sorted(whole)
+
+
+def _places(count: int) -> list[int]:
+    """Where records of one size begin."""
+    return [number * len(record(0)) for number in range(count)]
+
+
 def test_what_is_kept_is_bounded() -> None:
     kept = Continuations()
 
     def walk(pos: int, table: QueueTable | None = None) -> WalkedPart:
-        return WalkedPart(pos, 0, LiveScan(), QueueTable() if table is None else table)
+        return WalkedPart(pos - 1, pos, 0, LiveScan(), QueueTable() if table is None else table)
 
     for pos in (50, 10, 40, 20, 30):
         kept.keep("a", walk(pos))

@@ -27,6 +27,7 @@ from rocketfsck.pipeline.views import walking as views_walking
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
+from rocketfsck.scan.threads.pieces import PIECE_SIZE
 from rocketfsck.scan.views.arrow import LogBatch, scanned_name
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
@@ -116,11 +117,14 @@ def _step(size: int, split_size: int) -> int:
 
     Each part walks the frames in front of it, or those that its process has not walked yet (`walking`): n
     parts in as many processes cost n(n - 1) / 2 walks of a part. So a long file has at most MOST_PARTS,
-    whatever size was asked for.
+    whatever size was asked for. Parts of a file of several pieces are whole pieces, as a walk goes by these:
+    two parts in one would both read all of it.
     """
     if not split_size:
         return max(size, 1)
-    return max(split_size, -(-size // MOST_PARTS)) if size > LONG_SIZE else split_size
+    least = -(-size // MOST_PARTS) if size > LONG_SIZE else 1
+    piece = PIECE_SIZE if size > PIECE_SIZE else 1
+    return -(-max(split_size, least) // piece) * piece
 
 
 def _read(

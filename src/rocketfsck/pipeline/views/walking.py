@@ -258,9 +258,11 @@ MAX_NAME_SIZE = 1 << 22
 class WalkedPart:
     """A walk that ended with a batch, at the file position `pos`, what it found live, and its queues.
 
-    `base` is what its records counted their physicalOffset from.
+    `record_pos` is where the last record of the batch begins, `base` what its records counted their
+    physicalOffset from.
     """
 
+    record_pos: int
     pos: int
     base: int
     live: LiveScan
@@ -290,10 +292,13 @@ class Continuations:
         self._walks: OrderedDict[Hashable, list[WalkedPart]] = OrderedDict()
 
     def take(self, name: Hashable, pos: int) -> WalkedPart | None:
-        """The walk of this file that came nearest to the position from the front, if there is one."""
+        """The walk of this file that came nearest to the position from the front, if there is one.
+
+        The last record that it met may reach over the position: what begins from there on is after that.
+        """
         with self._lock:
             walks = self._walks.get(name, [])
-            known = [walk for walk in walks if walk.pos <= pos]
+            known = [walk for walk in walks if walk.record_pos < pos]
             if not known:
                 return None
             found = max(known, key=lambda walk: walk.pos)
@@ -425,12 +430,15 @@ class PartWalk:
                     yield from self._own(item)
                 continue
             first, last = int(item["pos"][0]), int(item["pos"][-1])
+            last_end = last + int(item["total_size"][-1])
             yield from self._settle(in_front=first < self.live_end)
             if first >= self.end:
                 return
             self._keep(item)
             if last >= self.start:
                 yield item
+            if last_end >= self.end:
+                return
         if live_only:
             self._pending = [region for region in self._pending if region.start < self.live_end]
         yield from self._settle(in_front=False)
@@ -440,9 +448,9 @@ class PartWalk:
         last = batch.record_count - 1
         pos = int(batch["pos"][last])
         end = pos + int(batch["total_size"][last])
-        if self._live.stale_pos is None and end <= self.end < end + NEAR_SIZE:
+        if self._live.stale_pos is None and pos < self.end < end + NEAR_SIZE:
             base = int(batch["physical_offset"][last]) - pos
-            self.walked = WalkedPart(end, base, self._live.copy(), self.table)
+            self.walked = WalkedPart(pos, end, base, self._live.copy(), self.table)
 
     def _settle(self, *, in_front: bool) -> Iterator[DamagedRange]:
         """What was met since the last record is damage, zeros too if live records come after them."""
