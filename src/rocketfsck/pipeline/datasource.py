@@ -48,16 +48,7 @@ from pyspark.sql.datasource import (
 
 from rocketfsck.engine.worker import plain_errors, settle
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.columns import (
-    OPTION_NAMES,
-    Request,
-    declared,
-    level_for,
-    listed_paths,
-    parse_options,
-    read_columns,
-    shaped,
-)
+from rocketfsck.pipeline import columns
 from rocketfsck.pipeline.tail.place import STREAM_OPTIONS, parse_stream_options
 from rocketfsck.pipeline.views.table import plan_parts, read_part
 from rocketfsck.store.places.urls import is_remote
@@ -79,7 +70,7 @@ PROVIDER = "provider"
 _PREFIX = "option."
 _FILE = "file:"
 _SECRETS = "storage_options"
-_OWN = frozenset(name.lower() for name in OPTION_NAMES)
+_OWN = frozenset(name.lower() for name in columns.OPTION_NAMES)
 _STORES = frozenset({"path", "paths", "store"})
 _PATHS = ("path", "paths", "store", "broker_conf", "commitlog_paths")
 
@@ -109,7 +100,7 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
             f"a table cannot keep {_SECRETS}, which everybody could read: put credentials in the environment"
         )
     for name in _PATHS:
-        for path in listed_paths(name, found.get(name, "")):
+        for path in columns.listed_paths(name, found.get(name, "")):
             if not is_remote(path) and not Path(path).is_absolute():
                 raise UsageError(f"{name}: a table needs an absolute path, and {path} is relative")
     return found
@@ -177,7 +168,9 @@ class RocketMQDataSource(DataSource):
             made = is_table(self.options, NAME)
             options = table_options(self.options) if made else self.options
             request = _request(options, of_stream=True)  # nobody says here whether it is one
-            found = from_arrow_schema(declared(request.view, request.wanted), prefer_timestamp_ntz=False)
+            found = from_arrow_schema(
+                columns.declared(request.view, request.wanted), prefer_timestamp_ntz=False
+            )
             return keep_options(found, options) if made else found
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -223,11 +216,11 @@ class NoStreamReader(DataSourceStreamReader):
         return iter(())
 
 
-def _request(options: Mapping[str, str], *, of_stream: bool = False) -> Request:
-    return parse_options(options, also=STREAM_OPTIONS if of_stream else ())
+def _request(options: Mapping[str, str], *, of_stream: bool = False) -> columns.Request:
+    return columns.parse_options(options, also=STREAM_OPTIONS if of_stream else ())
 
 
-def demanded(request: Request, schema: StructType) -> Request:
+def demanded(request: columns.Request, schema: StructType) -> columns.Request:
     """The request for just the columns of a schema, which the user may have given.
 
     A time may be a TIMESTAMP, or a BIGINT with its milliseconds. Raises UsageError for columns that the view
@@ -236,8 +229,8 @@ def demanded(request: Request, schema: StructType) -> Request:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import LongType, TimestampType
 
-    wanted = level_for(request.view, replace(request.wanted, columns=tuple(schema.fieldNames())))
-    own = from_arrow_schema(declared(request.view, wanted), prefer_timestamp_ntz=False)
+    wanted = columns.level_for(request.view, replace(request.wanted, columns=tuple(schema.fieldNames())))
+    own = from_arrow_schema(columns.declared(request.view, wanted), prefer_timestamp_ntz=False)
     for field, expected in zip(schema.fields, own.fields, strict=True):
         is_time = isinstance(expected.dataType, TimestampType)
         if not _same(field.dataType, expected.dataType) and not (
@@ -275,14 +268,14 @@ class PartPartition(InputPartition):
 class Reader(DataSourceReader):
     """Reads a view in the parts that it has."""
 
-    def __init__(self, request: Request, schema: pa.Schema) -> None:
+    def __init__(self, request: columns.Request, schema: pa.Schema) -> None:
         self.request = request
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
         request = self.request
         with plain_errors():
-            wanted = read_columns(request.view, request.wanted)
+            wanted = columns.read_columns(request.view, request.wanted)
             parts = plan_parts(request.view, request.sources, wanted)
             return [PartPartition(part) for part in parts]
 
@@ -290,6 +283,6 @@ class Reader(DataSourceReader):
         if isinstance(partition, PartPartition):  # without any part, Spark asks for a partition of nothing
             part = partition.part
             with plain_errors():
-                for batch in read_part(part, read_columns(part.view, self.request.wanted)):
-                    yield shaped(batch, part, self.schema)
+                for batch in read_part(part, columns.read_columns(part.view, self.request.wanted)):
+                    yield columns.shaped(batch, part, self.schema)
             settle()

@@ -27,26 +27,9 @@ from rocketfsck.engine.worker import plain_errors, settle
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import Request, declared, read_columns, shaped
 from rocketfsck.pipeline.sources import StoreSource, open_source
+from rocketfsck.pipeline.tail import place as logs
+from rocketfsck.pipeline.tail import reading
 from rocketfsck.pipeline.tail.log import advance, latest_place
-from rocketfsck.pipeline.tail.place import (
-    BEGINNING,
-    EARLIEST,
-    Log,
-    LogPlace,
-    StreamOptions,
-    log_of,
-    read_place,
-)
-from rocketfsck.pipeline.tail.reading import (
-    VIEWS,
-    TailPart,
-    parts_of,
-    place_at_offset,
-    place_at_timestamp,
-    ranges_between,
-    read_tail,
-    split_range,
-)
 from rocketfsck.pipeline.tail.walk import WalkBounds
 
 if TYPE_CHECKING:
@@ -56,7 +39,7 @@ if TYPE_CHECKING:
 class TailPartition(InputPartition):
     """A partition that is one range of a log file."""
 
-    def __init__(self, tail: TailPart) -> None:
+    def __init__(self, tail: reading.TailPart) -> None:
         super().__init__(tail)
         self.tail = tail
 
@@ -64,9 +47,13 @@ class TailPartition(InputPartition):
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the commit logs of the request's stores."""
 
-    def __init__(self, request: Request, options: StreamOptions, schema: pa.Schema | None = None) -> None:
-        if request.view not in VIEWS:
-            raise UsageError(f"a stream reads only the views {' and '.join(VIEWS)}, not {request.view}")
+    def __init__(
+        self, request: Request, options: logs.StreamOptions, schema: pa.Schema | None = None
+    ) -> None:
+        if request.view not in reading.VIEWS:
+            raise UsageError(
+                f"a stream reads only the views {' and '.join(reading.VIEWS)}, not {request.view}"
+            )
         if request.wanted.selects_files:
             raise UsageError("a stream reads every file that comes: begin it by startingTimestamp")
         brokers = {source.broker for source in request.sources}
@@ -125,12 +112,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log = self._log(source)
             ranges = [
                 piece
-                for whole in ranges_between(
+                for whole in reading.ranges_between(
                     log, first, last, fail_on_data_loss=self.options.fail_on_data_loss
                 )
-                for piece in split_range(log, whole, self.request.wanted.split_size)
+                for piece in reading.split_range(log, whole, self.request.wanted.split_size)
             ]
-            found += [TailPartition(tail) for tail in parts_of(self.request.view, source, log, ranges, last)]
+            found += [
+                TailPartition(tail) for tail in reading.parts_of(self.request.view, source, log, ranges, last)
+            ]
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -138,25 +127,27 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tail, request = partition.tail, self.request
             wanted = read_columns(request.view, request.wanted)
             with plain_errors():
-                for batch in read_tail(tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss):
+                for batch in reading.read_tail(
+                    tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss
+                ):
                     yield shaped(batch, tail.part, self.schema)
             settle()
 
-    def _log(self, source: StoreSource) -> Log:
-        return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)
+    def _log(self, source: StoreSource) -> logs.Log:
+        return logs.log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)
 
-    def _initial(self, source: StoreSource) -> LogPlace:
+    def _initial(self, source: StoreSource) -> logs.LogPlace:
         log, options = self._log(source), self.options
         if options.starting_timestamp is not None:
-            return place_at_timestamp(log, options.starting_timestamp)
+            return reading.place_at_timestamp(log, options.starting_timestamp)
         starting = options.starting
         if isinstance(starting, dict):
-            starting = starting.get(source.broker, EARLIEST)
+            starting = starting.get(source.broker, logs.EARLIEST)
         if isinstance(starting, int):
-            return place_at_offset(log, starting)
-        return BEGINNING if starting == EARLIEST else latest_place(log)
+            return reading.place_at_offset(log, starting)
+        return logs.BEGINNING if starting == logs.EARLIEST else latest_place(log)
 
 
-def _place_of(offset: Mapping[str, Any], broker: str) -> LogPlace:
+def _place_of(offset: Mapping[str, Any], broker: str) -> logs.LogPlace:
     """The broker's place; a store that was not there before is read from its beginning."""
-    return read_place(offset[broker]) if broker in offset else BEGINNING
+    return logs.read_place(offset[broker]) if broker in offset else logs.BEGINNING

@@ -219,7 +219,7 @@ class _RangeReader(PartReader):
             reader.size = min(self.end, reader.size)
             reader.allocated_size = reader.size - part.start
             self.compiled = compiled_wanted(reader.allocated_size)
-            alone = WalkedPart(part.start, item.base_offset, LiveScan(), QueueTable())
+            alone = WalkedPart(part.start, part.start, item.base_offset, LiveScan(), QueueTable())
             self.walk = PartWalk(reader, item.base_offset, options, part.start, self.end, alone)
             for found in self.walk.items(live_only=False):
                 yield from self.rows_of(found, reader)
