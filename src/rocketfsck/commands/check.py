@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -195,7 +196,7 @@ def _demand_place(state: Path | None) -> None:
     if state.is_dir():
         raise UsageError(f"{state} is a directory, as for several stores: for one, STATE is a file")
     if not state.absolute().parent.is_dir():
-        raise StoreError("cannot be written: there is no such directory", path=os.fspath(state))
+        raise StoreError(f"cannot be written: {os.strerror(errno.ENOENT)}", path=os.fspath(state))
 
 
 def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:

@@ -61,7 +61,7 @@ def test_a_place_that_cannot_have_the_state_is_named_at_once(torn: Path, tmp_pat
     (torn / "commitlog").rename(torn / "gone")
     for state, said in (
         (states, "is a directory, as for several stores"),
-        (states / "none" / "a", "no such"),
+        (states / "none" / "a", "No such file"),
     ):
         with pytest.raises(RocketfsckError, match=f"{state}.*{said}"):
             check(CheckCommand((torn,), CheckOptions(since=state), stated=STATED))
