@@ -1,14 +1,17 @@
-"""What gets to standard error of a session that rocketfsck opened: no stack of anybody's."""
+"""What is left of a session that rocketfsck opened: no stack on standard error, and no socket."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.conftest import Directory
+from tests.spark.cluster import wait_until
 
 pytest.importorskip("pyspark")
 
@@ -20,8 +23,8 @@ SESSION = """
 import sys
 from pyspark.errors import PySparkException
 from rocketfsck.engine.spark import open_session
-whole, torn = sys.argv[1:]
-spark = open_session("local[2]")
+whole, torn, sockets = sys.argv[1:]
+spark = open_session("local[2]", conf={"spark.python.unix.domain.socket.dir": sockets})
 frame = spark.read.format("rocketmq")
 for options in ({"columns": "offset"}, {"columns": "*", "split_size": "4K"}):
     frame.options(**options).load(whole).show(2)
@@ -30,16 +33,18 @@ try:
     frame.option("mode", "FAILFAST").load(torn).collect()
 except PySparkException as error:
     print(str(error).strip().splitlines()[-1])
-spark.stop()
 """
+"""As a command does, it ends without stopping the session."""
 
 
 @pytest.mark.slow
-def test_no_stack_is_printed(store_dir: Directory, restart_dir: Directory) -> None:
+def test_no_stack_and_no_socket_is_left(store_dir: Directory, restart_dir: Directory) -> None:
     torn = restart_dir("4.9.8-basic--torn-tail")
-    command = [sys.executable, "-c", SESSION, str(store_dir("4.9.8-multiseg")), str(torn)]
-    ran = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
-    assert ran.returncode == 0, ran.stderr
+    with TemporaryDirectory(dir="/tmp") as sockets:  # the path of a socket must be short
+        command = [sys.executable, "-c", SESSION, str(store_dir("4.9.8-multiseg")), str(torn), sockets]
+        ran = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+        assert ran.returncode == 0, ran.stderr
+        wait_until(lambda: not any(Path(sockets).iterdir()), "no socket is left", seconds=30)
     assert "Traceback" not in ran.stderr
     assert "BrokenPipe" not in ran.stderr
     said = ran.stdout.splitlines()[-1]

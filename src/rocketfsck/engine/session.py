@@ -11,6 +11,7 @@ What spark-submit was given is never replaced, nor what the caller gives.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import importlib
@@ -198,9 +199,20 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
     for name, value in _joined(settings, conf or {}).items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise StoreError(f"Spark does not start: {_first_line(error)}", path=url) from error
+    atexit.register(_remove_socket, session)
+    return session
+
+
+def _remove_socket(session: SparkSession) -> None:
+    """At the end of this process, which stops no session: Java removes its sockets, but pyspark has one."""
+    server = getattr(spark_context(session), "_accumulatorServer", None)
+    address = getattr(server, "server_address", None)
+    if isinstance(address, str):
+        with contextlib.suppress(OSError):
+            os.unlink(address)  # noqa: PTH108  as pyspark has it
 
 
 def _demand_packages() -> None:
