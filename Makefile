@@ -127,8 +127,8 @@ LOWEST := build/spark-lowest
 
 $(LOWEST)/.installed: pyproject.toml tests/spark/lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --constraint tests/spark/lowest.txt --editable '.[codecs,remote,rocksdb,spark,testing]' \
-	  'pyspark[connect]' deltalake 'moto[s3,server]>=5.1' 'aiobotocore>=3.1' pytest-rerunfailures venv-pack
+	$(LOWEST)/bin/python -m pip install --quiet --constraint tests/spark/lowest.txt --editable '.[codecs,remote,rocksdb,spark,tables,testing]' \
+	  'pyspark[connect]' 'moto[s3,server]>=5.1' 'aiobotocore>=3.1' pytest-rerunfailures venv-pack
 	@touch $@
 
 spark-lowest: $(LOWEST)/.installed ## the tests on Spark, with the lowest versions that are supported

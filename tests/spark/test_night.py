@@ -67,10 +67,9 @@ def _table(into: Path, name: str, table_format: str) -> pa.Table:
 
 def _ask(spark: SparkSession, runs: Path, table_format: str, query: str) -> list[dict[str, Any]]:
     for name in ("stores", "findings"):
-        frame = _table(runs / table_format, name, table_format).to_pandas().astype(object)
-        schema = _schema(_table(runs / table_format, name, table_format))
-        frame = frame.where(frame.notna(), None)
-        spark.createDataFrame(frame, schema).createOrReplaceTempView(name)
+        table = _table(runs / table_format, name, table_format)
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+        spark.createDataFrame(rows, _schema(table)).createOrReplaceTempView(name)
     return [row.asDict() for row in spark.sql(query).collect()]
 
 

@@ -14,7 +14,10 @@ from rocketfsck.engine.spark import SparkEngine
 from tests.conftest import Directory
 from tests.pagesamples import checked_page, damaged_copy
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def test_a_page_is_the_same_on_spark(spark: SparkSession, store_dir: Directory, tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
 
 pytest.importorskip("fsspec")
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module")

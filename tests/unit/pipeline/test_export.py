@@ -8,12 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from pyarrow import dataset as ds
 from pyarrow import parquet as pq
 
 from rocketfsck.api import iter_messages
@@ -104,10 +105,23 @@ def test_a_file_a_partition_in_the_order_of_the_log(
             for broker in SEVERAL:
                 offsets = [row["offset"] for row in rows if row["broker"] == broker]
                 assert offsets == sorted(offsets)
+    monkeypatch.setattr(ds, "write_dataset", _as_before_pyarrow_21(ds.write_dataset))
+    export(tmp_path / "early", *stores, engine=LocalEngine(3), memory_size=memory_size)
+    assert rows_of(tmp_path / "early") == rows_of(tmp_path / "whole")
     monkeypatch.setattr(local, "OPEN_FILES", 1)
     few = export(tmp_path / "few", *stores, memory_size=memory_size)
     assert len(few.files) >= len(whole.files)
     assert rows_of(tmp_path / "few") == rows_of(tmp_path / "whole")
+
+
+def _as_before_pyarrow_21(write: Callable[..., None]) -> Callable[..., None]:
+    """Which keeps the order on one thread alone."""
+
+    def written(*given: Any, use_threads: bool, **named: Any) -> None:
+        assert not use_threads
+        write(*given, use_threads=False, preserve_order=True, **named)
+
+    return written
 
 
 def test_damage_is_beside_the_table_and_counted(restart_dir: Directory, tmp_path: Path) -> None:

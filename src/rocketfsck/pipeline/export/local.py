@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -107,8 +108,7 @@ def write_here(writing: Writing, parts: Sequence[Part], engine: Engine) -> Writt
                 partitioning=ds.partitioning(pa.schema(names), flavor="hive") if names else None,
                 file_options=ds.ParquetFileFormat().make_write_options(compression=options.compression),
                 existing_data_behavior="overwrite_or_ignore",
-                use_threads=engine.job_count > 1,
-                preserve_order=True,
+                **_keeping_order(threads=engine.job_count > 1),
                 max_open_files=OPEN_FILES,
                 max_partitions=1 << 20,
                 file_visitor=visit,
@@ -117,6 +117,13 @@ def write_here(writing: Writing, parts: Sequence[Part], engine: Engine) -> Writt
     writing.place.asked(WRITING, write)
     names = (*source.names, *(file.path for file in files))
     return Written(names, tuple(file for file in files if file.row_count), source.damage, source.last)
+
+
+def _keeping_order(*, threads: bool) -> dict[str, bool]:
+    """Options for rows in their order; early versions of pyarrow keep it on one thread alone."""
+    if "preserve_order" in signature(ds.write_dataset).parameters:
+        return {"use_threads": threads, "preserve_order": True}
+    return {"use_threads": False}
 
 
 class _Rows:

@@ -333,7 +333,7 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         problems = [
             item
             for batch in report.findings.batches([number])
-            for item in batch.filter(pc.field("severity").isin(PROBLEMS)).to_pylist()
+            for item in batch.filter(pc.is_in(batch["severity"], pa.array(PROBLEMS))).to_pylist()
         ]
         if (
             run is None
