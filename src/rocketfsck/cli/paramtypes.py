@@ -286,7 +286,6 @@ class InputPath(click.Path):
         super().__init__(path_type=Path, **kwargs)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-
         named = str(STDIN) if value == "-" else value
         path = as_file(Path(os.fsdecode(super().convert(named, param, ctx))), ctx)
         limit_to(path)

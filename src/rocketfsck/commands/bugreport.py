@@ -33,8 +33,6 @@ from rocketfsck.writer.mask.tree import Masked, copied_size, mask_store, masked_
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
-    from rocketfsck.verify.finding import Finding
-    from rocketfsck.verify.options import CheckOptions
 
 PACKAGES = (
     "click", "construct", "isal", "llvmlite", "lz4", "msgspec", "numba", "numpy", "pyarrow",
@@ -439,7 +437,6 @@ def _write(
 
 
 def _places(report: Report) -> frozenset[Place]:
-
     return frozenset(place_of(finding, None, frozenset()) for finding in report.findings)
 
 

@@ -196,7 +196,6 @@ class RocketMQDataSource(DataSource):
             raise UsageError(READ_ONLY)
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
-
         return kept_options(schema, self.options)
 
 

@@ -34,7 +34,6 @@ from rocketfsck.common.options import Option, PutAfter
 from rocketfsck.errors import EXIT_CLEAN
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.show.text import Palette
     from rocketfsck.writer.damage import Act, DamageReport
     from rocketfsck.writer.writing import MadeStore
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rocketfsck.page.model import Page
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store.model import Store
-    from rocketfsck.verify.report import Report
 
 PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.fleet.FleetPage"}
 

@@ -34,7 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,9 +61,6 @@ from rocketfsck.pipeline.fleet.model import (
 from rocketfsck.pipeline.fleet.stages import bounded
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk.publish import sync_path
-
-if TYPE_CHECKING:
-    from rocketfsck.pipeline.fleet.model import FleetReport
 
 ROW_COUNT = 10_000
 """Rows of a row group, at most, where no store has more."""

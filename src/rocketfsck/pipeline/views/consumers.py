@@ -42,7 +42,15 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats import config as formats_config
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.findings import checked, left_out_rows
-from rocketfsck.pipeline.views.model import UNREADABLE, Row, WantedRows, account, ignores, printable
+from rocketfsck.pipeline.views.model import (
+    UNREADABLE,
+    AnswerRows,
+    Row,
+    WantedRows,
+    account,
+    ignores,
+    printable,
+)
 from rocketfsck.query import offsets as query_offsets
 from rocketfsck.query.start import verdict as start_verdict
 from rocketfsck.query.start.settings import NotCoveredError
@@ -357,3 +365,13 @@ def _demand_read(prediction: start_verdict.Prediction, wanted: WantedRows) -> No
     error = prediction.error
     if error is not None and not isinstance(error, NotCoveredError) and not ignores(wanted, error):
         raise error
+
+
+ANSWER_ROWS = {
+    "offsets": AnswerRows(offset_fields, offset_rows),
+    "topics": AnswerRows(topic_fields, topic_rows),
+    "subscriptions": AnswerRows(subscription_fields, subscription_rows),
+    "lost": AnswerRows(lost_fields, lost_rows),
+    "starts": AnswerRows(start_fields, start_rows),
+}
+"""The columns and rows of the views that are answers of commands (`views.table`)."""

@@ -35,7 +35,6 @@ HOUR_MS = 3_600_000
 
 
 def _file_fields() -> list[pa.Field]:
-
     text, long = pa.string(), pa.int64()
     return [
         pa.field("broker", text),
@@ -169,7 +168,6 @@ _PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot"
 
 
 def _fields() -> list[pa.Field]:
-
     text, long = pa.string(), pa.int64()
     return [
         pa.field("broker", text),

@@ -79,7 +79,6 @@ _FURTHER = frozenset({"properties_bytes"})
 
 
 def _fields() -> list[pa.Field]:
-
     types = _OWN | {column.name: _TYPES[column.kind] for column in (*NUMBERS, *DERIVED)}
     others = [name for name in types if name not in (*_FIRST, *_LAST)]
     return [pa.field(name, types[name]) for name in (*_FIRST, *others, *_LAST)]
@@ -224,7 +223,6 @@ class PartReader:
             yield self.damage_row(found)
 
     def _messages(self, log: LogBatch) -> Iterator[pa.RecordBatch]:
-
         rows = self._rows(log)
         if self.wanted.mode != "PERMISSIVE":
             rows = self._sound(log.batch, rows)
@@ -302,13 +300,11 @@ class PartReader:
         return views_walking.COLUMNS[name](chunk, field.type)
 
     def _crc_verdict(self, chunk: views_walking.Chunk) -> pa.Array:
-
         if not self.checks:
             return pa.nulls(len(chunk), pa.bool_())
         return model.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
 
     def _corrupt(self, chunk: views_walking.Chunk) -> pa.Array:
-
         said = pa.nulls(len(chunk), pa.string())
         for fault, reason in DAMAGE_FAULTS:
             bad = (chunk["faults"] & fault) != 0

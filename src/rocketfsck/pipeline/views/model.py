@@ -31,8 +31,6 @@ from rocketfsck.scan.views.messages import MAX_BODY_SIZE, MessageFilter
 from rocketfsck.verify.finding import LEVELS, Level
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from rocketfsck.store.model import Store, StoreFile
 
 ROWS_A_BATCH = 1 << 14
@@ -111,7 +109,6 @@ def printable(text: str) -> str:
 
 
 def _bitmap(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:
-
     return None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -244,6 +241,18 @@ class Part:
         return replace(
             self, location=printable(file.location), file_size=file.size, modified_ns=file.mtime_ns
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRows:
+    """The columns of a view between `broker` and `_corrupt_record`, and its rows.
+
+    `rows` takes the store, what is wanted, and the names of the columns that are; a row of damage has the
+    column for it.
+    """
+
+    fields: Callable[[], list[pa.Field]]
+    rows: Callable[[StoreSource, WantedRows, frozenset[str]], Iterator[Row]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ them is read.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -27,27 +27,24 @@ from rocketfsck.store.model import Store, Stray
 NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRows:
-    """The columns of a view between `broker` and `_corrupt_record`, and its rows.
+def _answer_rows(name: str) -> model.AnswerRows:
+    from rocketfsck.pipeline.views.consumers import ANSWER_ROWS
 
-    `rows` takes the store, what is wanted, and the names of the columns that are; a row of damage has the
-    column for it.
-    """
-
-    fields: Callable[[], list[pa.Field]]
-    rows: Callable[[StoreSource, model.WantedRows, frozenset[str]], Iterator[model.Row]]
+    return ANSWER_ROWS[name]
 
 
-def _view(
+def _answer(
     name: str,
-    load: Callable[[], AnswerRows],
     *,
     conditions: frozenset[str] = NOTHING,
     areas: frozenset[str] = NOTHING,
 ) -> model.View:
     def every() -> list[pa.Field]:
-        return [pa.field("broker", pa.string()), *load().fields(), pa.field(model.CORRUPT, pa.string())]
+        return [
+            pa.field("broker", pa.string()),
+            *_answer_rows(name).fields(),
+            pa.field(model.CORRUPT, pa.string()),
+        ]
 
     def plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
         if wanted.level == "quick" and not areas:
@@ -58,7 +55,7 @@ def _view(
 
     def read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         place = {"broker": part.source.broker}
-        found = load().rows(part.source, wanted, frozenset(schema.names))
+        found = _answer_rows(name).rows(part.source, wanted, frozenset(schema.names))
         rows = ({**place, **row} for row in found if _is_chosen(row, wanted))
         yield from model.guarded(wanted, schema, model.row_batches(rows, schema), lambda: place, "")
 
@@ -82,44 +79,14 @@ def _is_chosen(row: model.Row, wanted: model.WantedRows) -> bool:
     return wanted.queue_id is None or row.get("queue_id") == wanted.queue_id
 
 
-def _offsets() -> AnswerRows:
-    from rocketfsck.pipeline.views import consumers
-
-    return AnswerRows(consumers.offset_fields, consumers.offset_rows)
-
-
-def _topics() -> AnswerRows:
-    from rocketfsck.pipeline.views import consumers
-
-    return AnswerRows(consumers.topic_fields, consumers.topic_rows)
-
-
-def _subscriptions() -> AnswerRows:
-    from rocketfsck.pipeline.views import consumers
-
-    return AnswerRows(consumers.subscription_fields, consumers.subscription_rows)
-
-
-def _lost() -> AnswerRows:
-    from rocketfsck.pipeline.views import consumers
-
-    return AnswerRows(consumers.lost_fields, consumers.lost_rows)
-
-
-def _starts() -> AnswerRows:
-    from rocketfsck.pipeline.views import consumers
-
-    return AnswerRows(consumers.start_fields, consumers.start_rows)
-
-
 _QUEUES = frozenset({"config", "commitlog", "consumequeue", "batchconsumequeue"})
 
 ANSWERS = (
-    _view("offsets", _offsets, conditions=frozenset({"topic", "queue_id"}), areas=_QUEUES),
-    _view("topics", _topics, conditions=frozenset({"topic"}), areas=_QUEUES),
-    _view("subscriptions", _subscriptions, conditions=frozenset({"topic"}), areas=frozenset({"config"})),
-    _view("lost", _lost, conditions=frozenset({"topic", "queue_id"})),
-    _view("starts", _starts),
+    _answer("offsets", conditions=frozenset({"topic", "queue_id"}), areas=_QUEUES),
+    _answer("topics", conditions=frozenset({"topic"}), areas=_QUEUES),
+    _answer("subscriptions", conditions=frozenset({"topic"}), areas=frozenset({"config"})),
+    _answer("lost", conditions=frozenset({"topic", "queue_id"})),
+    _answer("starts"),
 )
 
 

@@ -49,7 +49,6 @@ class EntryFile:
 
 
 def _entry_fields() -> list[pa.Field]:
-
     text, long, integer = pa.string(), pa.int64(), pa.int32()
     return [
         pa.field("broker", text),
@@ -93,7 +92,6 @@ def _read_entries(
 def _batches(
     part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-
     item: EntryFile = part.item
     geometry = Geometry(slot_count=item.slot_count, entry_count=item.entry_count)
     with IndexReader(item.file, geometry) as reader:
@@ -122,7 +120,6 @@ def _column(
     entries: NDArray[Any],
     wanted: views_model.WantedRows,
 ) -> pa.Array:
-
     name = field.name
     if name in _ENTRY_FIELDS:
         values = entries[_ENTRY_FIELDS[name].name]
@@ -178,7 +175,6 @@ class UnitRange:
 
 
 def _fields() -> list[pa.Field]:
-
     text, long, integer = pa.string(), pa.int64(), pa.int32()
     return [
         pa.field("broker", text),
@@ -313,7 +309,6 @@ class _RangeReader:
         self.next += skipped if found == self.range.end * size else skipped // BLOCK_COUNT * BLOCK_COUNT
 
     def _batch(self, first: int, units: NDArray[Any]) -> pa.RecordBatch:
-
         kinds = kinds_of(units)
         index = np.arange(first, first + len(units), dtype=np.int64)
         keep = self._kept(units, kinds)
@@ -345,7 +340,6 @@ class _RangeReader:
     def _column(
         self, field: pa.Field, index: NDArray[np.int64], units: NDArray[Any], kinds: NDArray[np.int8]
     ) -> pa.Array:
-
         name, queue = field.name, self.range.queue
         if name in _FIELDS:
             stored = _FIELDS[name].name
@@ -369,7 +363,6 @@ class _RangeReader:
         return model.repeated(texts[name], len(units))
 
     def _corrupt(self, index: NDArray[np.int64], kinds: NDArray[np.int8]) -> pa.Array:
-
         _, pos = self._places(index)
         end = pos + self.range.queue.unit_size
         said = views_model.accounts("unit", "invalid", self.file, start=pos, end=end)
@@ -377,7 +370,6 @@ class _RangeReader:
 
 
 def _native(column: NDArray[Any], kind: pa.DataType) -> pa.Array:
-
     return pa.array(np.ascontiguousarray(column.astype(column.dtype.newbyteorder("=")))).cast(kind)
 
 
