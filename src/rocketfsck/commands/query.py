@@ -60,11 +60,16 @@ QueueId = Annotated[int, Argument(metavar="QUEUE")]
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer(Generic[Value]):
-    """What a query found, the store that was asked, and the exit status."""
+    """What a query found, the store that was asked, and the exit status of the answer by itself."""
 
     store: Store
     found: Value
-    exit_code: int
+    code: int
+
+    @property
+    def exit_code(self) -> int:
+        """The exit status: that of the answer, and whether it is incomplete, as databases were not read."""
+        return self.code | (EXIT_OPERATIONAL if self.store.lifted.failed else 0)
 
 
 @dataclass(frozen=True, slots=True)

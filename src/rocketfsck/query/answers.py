@@ -98,6 +98,7 @@ class UnitState(StrEnum):
     MISSING = "missing"  # the queue has no unit at that place
     DIFFERS = "differs"  # the unit there points somewhere else
     NO_QUEUE = "no-queue"  # the store has no such queue
+    UNREADABLE = "unreadable"  # the queue is in a database that cannot be read
     EXPIRED = "expired"  # the queue begins after that place
     NOT_EXPECTED = "not-expected"  # prepared and rolled back records are in no queue
 

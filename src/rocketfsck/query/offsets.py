@@ -71,6 +71,7 @@ class Standing(StrEnum):
     AHEAD = "ahead"  # after the end of the queue: it gets nothing until the queue has grown so far
     EXPIRED = "expired"  # before the queue's minimum: what lies between is gone
     NO_QUEUE = "no-queue"  # the store has no such queue
+    UNREADABLE = "unreadable"  # the queue is in a database that cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,8 @@ def positions_of_levels(levels: Mapping[int, int]) -> Iterator[Position]:
 def _position(view: StoreView, group: str, topic: str, queue_id: int, offset: int) -> GroupOffsets:
     queue = view.queue(topic, queue_id)
     if queue is None:
-        return GroupOffsets(group, topic, queue_id, offset, 0, 0, Standing.NO_QUEUE)
+        standing = Standing.UNREADABLE if view.is_unread(topic, queue_id) else Standing.NO_QUEUE
+        return GroupOffsets(group, topic, queue_id, offset, 0, 0, standing)
     low, high = queue.min_offset, queue.max_offset
     standing = Standing.INSIDE
     if offset > high:

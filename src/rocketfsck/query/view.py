@@ -39,7 +39,7 @@ from rocketfsck.scan.options import ScanOptions, Stop, log_options
 from rocketfsck.scan.plain.records import LMQ_PREFIX
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
-from rocketfsck.store.elsewhere import has_log_elsewhere
+from rocketfsck.store.elsewhere import QUEUE_DATABASES, has_log_elsewhere
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import Closing
@@ -434,6 +434,12 @@ class StoreView(Closing):
             self._queues[name] = None if found is None else QueueView(found, self.log)
         return self._queues[name]
 
+    def is_unread(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue may be in a database that cannot be read."""
+        if self.queue(topic, queue_id) is not None:
+            return False
+        return (topic, queue_id) in self._by_name or not QUEUE_DATABASES.isdisjoint(self.store.lifted.failed)
+
     @cached_property
     def topics(self) -> dict[str, set[str]]:
         """Every topic that the store knows, with what knows it: "consumequeue", "topics.json"."""
@@ -483,7 +489,8 @@ class StoreView(Closing):
                 continue
             queue = self.queue(topic, queue_id)
             if queue is None:
-                places.append(Dispatched(topic, queue_id, queue_offset, UnitState.NO_QUEUE))
+                state = UnitState.UNREADABLE if self.is_unread(topic, queue_id) else UnitState.NO_QUEUE
+                places.append(Dispatched(topic, queue_id, queue_offset, state))
                 continue
             unit = queue.any_unit_of(queue_offset)
             if unit is None:

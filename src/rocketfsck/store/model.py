@@ -24,6 +24,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.store import circumstances
 from rocketfsck.store.places.locations import path_of
@@ -60,13 +61,13 @@ class Lifted:
     `files` is where the queues of databases are as files, None without any; `queues` what the databases say
     of them; `failed` why a database cannot be read; `beside_files` whether the store has queues in
     files, too. `fetch` gives a queue with its files, where those of databases come late: None for one that
-    cannot be read."""
+    cannot be read, which `failed` then says."""
 
     databases: frozenset[str] = frozenset()
     areas: Mapping[str, Path] = field(default_factory=dict)
     files: Path | None = None
     queues: Mapping[str, DatabaseQueues] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, StoreError] = field(default_factory=dict)
     beside_files: bool = False
     fetch: Callable[[ConsumeQueue], ConsumeQueue | None] | None = None
 

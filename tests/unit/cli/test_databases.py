@@ -153,3 +153,22 @@ def test_a_broken_database_of_queues_is_built_by_the_next_command(cli: Cli, real
     assumed = [word for name in found["verdict"]["prospect"]["assumed"] for word in ("--assume", name)]
     assert cli(*command.split()[1:], "--yes", *assumed).code in (0, 1)
     assert cli("check", root).code == 0
+
+
+def test_a_query_says_which_database_it_could_not_read(cli: Cli, real_copy: Directory) -> None:
+    store = real_copy("5.5.0-rocksdb-cq")
+    asked = ("query", "offset", store, "RockOrder", 1, 2)
+    whole = cli(*asked)
+    assert whole.code == 0
+    assert "odd" not in whole.out + whole.err
+    path = max((store / "consumequeue").glob("*.sst"), key=lambda path: path.stat().st_size)
+    path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
+    found = cli(*asked)
+    assert found.code == 8
+    assert "odd: queue 1 of RockOrder cannot be read" in found.out
+    assert "Note: consumequeue cannot be read: " in found.err
+    (_, *groups) = cli("query", "offsets", store, "--format", "jsonl").rows()
+    assert {group["standing"] for group in groups if "standing" in group} == {"unreadable"}
+    scanned = cli("query", "scan", store, "queue_offset == 2", "--limit", 1)
+    assert scanned.code == 8
+    assert "the answer is not complete" in scanned.err

@@ -146,8 +146,12 @@ def test_a_queue_whose_rows_are_damaged_is_none(copied: Path) -> None:
         found = view.queue("A", 0)
         assert found is not None
         assert found.used_end_index == 500
+        assert not view.is_unread("A", 0)
+        assert not late.store.lifted.failed
         assert view.queue("Z", 0) is None
         assert view.queue("Z", 0) is None
+        assert view.is_unread("Z", 0)
+        assert list(late.store.lifted.failed) == ["consumequeue"]
 
 
 def test_no_room_for_a_queue(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +161,7 @@ def test_no_room_for_a_queue(copied: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with lifted(open_store(copied), late=True) as late, StoreView(late.store) as view:
         monkeypatch.setattr("os.pwrite", full)
         assert [view.queue(queue.topic, queue.queue_id) for queue in late.store.queues].count(None) == 19
+        assert "No space left" in str(late.store.lifted.failed["consumequeue"])
 
 
 def _scratch(path: Path) -> list[Path]:

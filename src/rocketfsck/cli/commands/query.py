@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import click
 
@@ -18,12 +18,13 @@ from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Destination
 from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
-from rocketfsck.cli.show.text import count_of
+from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.commands import query as commands_query
 from rocketfsck.common.options import PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL
 from rocketfsck.query.content.expression import FIELDS
 
+Told = TypeVar("Told", bound=commands_query.QueryAnswer[Any])
 Answered = Annotated[Destination, PutAfter("mask_key"), Formats(FORMATS)]
 
 
@@ -35,6 +36,14 @@ def query_command() -> None:
     Exit status: 0 found, 4 not found (an unknown topic, too; or hidden by the index, with --via both), 16 no
     message id, 64 an id that leads to two messages; 8 is added where the answer is incomplete.
     """
+
+
+def _told(answered: Told) -> Told:
+    """The answer, after it was said which databases of the store could not be read for it."""
+    for name, error in sorted(answered.store.lifted.failed.items()):
+        what = f"{visible(name)} cannot be read: {visible(str(error))}"
+        say_line(f"Note: {what}; the answer is not complete", err=True)
+    return answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +61,7 @@ def by_id(line: IdLine) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     asked = line.shown.request(line, line.answer, traced=line.traced)
-    return write_answer(asked, "rocketfsck.query.id", commands_query.query_id(line))
+    return write_answer(asked, "rocketfsck.query.id", _told(commands_query.query_id(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +79,7 @@ def by_offset(line: OffsetLine) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     asked = line.shown.request(line, line.answer, traced=line.traced)
-    return write_answer(asked, "rocketfsck.query.offset", commands_query.query_offset(line))
+    return write_answer(asked, "rocketfsck.query.offset", _told(commands_query.query_offset(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +115,7 @@ def by_unique_key(line: UniqueKeyLine) -> int:
 def _by_key(query: commands_query.UniqueKeyQuery, asked: QueryRequest) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
-    answer = commands_query.query_key(replace(query, with_bodies=asked.body != "none"))
+    answer = _told(commands_query.query_key(replace(query, with_bodies=asked.body != "none")))
     return write_answer(asked, "rocketfsck.query.key", answer)
 
 
@@ -122,7 +131,9 @@ def by_time(line: TimeLine) -> int:
     """Find the queue offset of a time, as consumers seek."""
     from rocketfsck.cli.query.facts import write_time
 
-    return write_time(QueryRequest(line.path, line.stated, line.answer), commands_query.query_time(line))
+    return write_time(
+        QueryRequest(line.path, line.stated, line.answer), _told(commands_query.query_time(line))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +165,9 @@ def by_expression(line: ScanLine) -> int:
     for reason, number in sorted(scanned.unread.items()):
         what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
         say_line(f"Note: {what}; the answer is not complete", err=True)
-    return (commands_query.FOUND_CODE if count else commands_query.NOT_FOUND_CODE) | (
-        EXIT_OPERATIONAL if scanned.unread else 0
-    )
+    code = commands_query.FOUND_CODE if count else commands_query.NOT_FOUND_CODE
+    told = _told(commands_query.QueryAnswer(scanned.store, count, code))
+    return told.exit_code | (EXIT_OPERATIONAL if scanned.unread else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +185,7 @@ def life(line: LifeLine) -> int:
     """
     from rocketfsck.cli.query.facts import write_life
 
-    return write_life(line.shown.request(line, line.answer), commands_query.query_life(line))
+    return write_life(line.shown.request(line, line.answer), _told(commands_query.query_life(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +200,8 @@ def offsets(line: OffsetsLine) -> int:
     """Show the bounds of every queue, and the position of each consumer group."""
     from rocketfsck.cli.query.facts import write_offsets
 
-    return write_offsets(
-        QueryRequest(line.path, line.stated, line.answer), commands_query.query_offsets(line)
-    )
+    asked = QueryRequest(line.path, line.stated, line.answer)
+    return write_offsets(asked, _told(commands_query.query_offsets(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +216,9 @@ def timers(line: TimersLine) -> int:
     """List the messages that wait for a timer or a delay level, in the order in which they are due."""
     from rocketfsck.cli.query.facts import write_timers
 
-    return write_timers(QueryRequest(line.path, line.stated, line.answer), commands_query.query_timers(line))
+    return write_timers(
+        QueryRequest(line.path, line.stated, line.answer), _told(commands_query.query_timers(line))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +238,8 @@ def retention(line: RetentionLine) -> int:
     """
     from rocketfsck.cli.query.retention import write_retention
 
-    return write_retention(
-        QueryRequest(line.path, line.stated, line.answer), commands_query.query_retention(line)
-    )
+    asked = QueryRequest(line.path, line.stated, line.answer)
+    return write_retention(asked, _told(commands_query.query_retention(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +259,9 @@ def as_of(line: AsOfLine) -> int:
     """
     from rocketfsck.cli.query.retention import write_as_of
 
-    return write_as_of(QueryRequest(line.path, line.stated, line.answer), commands_query.query_as_of(line))
+    return write_as_of(
+        QueryRequest(line.path, line.stated, line.answer), _told(commands_query.query_as_of(line))
+    )
 
 
 by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))
@@ -283,4 +296,4 @@ def find_command(line: FindLine) -> int:
     """
     from rocketfsck.cli.query.facts import write_evidence
 
-    return write_evidence(line.shown.request(line, line.answer), commands_query.query_find(line))
+    return write_evidence(line.shown.request(line, line.answer), _told(commands_query.query_find(line)))

@@ -20,6 +20,7 @@ _QUEUE_WORDS = {
     UnitState.MISSING: "has no unit for it",
     UnitState.DIFFERS: "has a unit there that points elsewhere",
     UnitState.NO_QUEUE: "does not exist",
+    UnitState.UNREADABLE: "cannot be read",
     UnitState.EXPIRED: "begins after it",
 }
 

@@ -57,7 +57,11 @@ class _Content:
         """The queue with its files, where these come late; None where they cannot be read."""
         found: ConsumeQueue | None = queue
         for late in self.late:
-            found = None if found is None else late.fetch(found)
+            try:
+                found = None if found is None else late.fetch(found)
+            except StoreError as error:
+                self.failed[late.spill.database.relative] = error
+                found = None
         return found
 
 
@@ -249,7 +253,7 @@ def _with(store: Store, content: _Content, wanted: Sequence[Other]) -> Store:
             areas,
             files if files.is_dir() else None,
             {spill.database.relative: _queues_of(spill) for spill in content.spills},
-            {name: str(error) for name, error in content.failed.items()},
+            content.failed,
             any(queue.kind == "file" and queue.files for queue in store.queues),
             content.fetch if content.late else None,
         ),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Collection, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.common.wording import count_of
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import FormatError
 from rocketfsck.formats import consumequeue, dtypes, rocks, smallfiles
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
@@ -356,19 +356,18 @@ class LateQueues:
         self._ready: dict[tuple[str, ...], ConsumeQueue | None] = {}
 
     def fetch(self, queue: ConsumeQueue) -> ConsumeQueue | None:
-        """One of the queues with its files, None where its units cannot be read, or written; any other queue
-        as it is."""
+        """One of the queues with its files; any other queue as it is. Raises StoreError where units cannot be
+        read, or written; None for a queue whose units could not."""
         place = queue.mapped_files.locations
         if place in self._late:
             self.asked_count += 1
             places = {place} if self.asked_count <= LATE_LIMIT else set(self._late)
             names = {(late.topic, late.queue_id) for late in map(self._late.pop, places)}
             self._ready |= dict.fromkeys(places)
-            with suppress(StoreError):
-                spill_units(self.spill, self.directory, self.file_size, names)
-                self._ready |= {
-                    found.mapped_files.locations: found
-                    for found in consume_queues(self.spill, self.file_size)
-                    if (found.topic, found.queue_id) in names
-                }
+            spill_units(self.spill, self.directory, self.file_size, names)
+            self._ready |= {
+                found.mapped_files.locations: found
+                for found in consume_queues(self.spill, self.file_size)
+                if (found.topic, found.queue_id) in names
+            }
         return self._ready.get(place, queue)

@@ -146,6 +146,7 @@ _STATES = {
     UnitState.MISSING: "the queue has no unit there",
     UnitState.DIFFERS: "the unit there points elsewhere",
     UnitState.NO_QUEUE: "the store has no such queue",
+    UnitState.UNREADABLE: "the queue cannot be read",
     UnitState.EXPIRED: "the queue begins after it",
     UnitState.NOT_EXPECTED: "such records are in no queue",
 }
