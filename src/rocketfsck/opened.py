@@ -340,12 +340,15 @@ class OpenedStore:
         """Where consumer groups are in each queue: offsets, lag, what they lost, and the times of both.
 
         Only those of a group, or of a topic, if one is named. Raises UsageError for a group or topic without
-        an offset, FormatError for a config file that no broker loads, StoreError.
+        an offset, FormatError for a config file that no broker loads, StoreError, also for a database that
+        cannot be read.
         """
         from rocketfsck.query.offsets import group_offsets
         from rocketfsck.store.rocks.lifting import lifted
 
         with lifted(self.store) as lifting, StoreView(lifting.store) as view:
+            for error in lifting.failed.values():
+                raise error
             found = group_offsets(lifting.store, topic=topic, group=group, view=view, times=True)
         if not found and (group is not None or topic is not None):
             who = "no group has an" if group is None else f"the group {group} has no"

@@ -21,6 +21,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.rocks.lifting import kept_databases
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer.damage.run import damage_store
 
@@ -108,9 +109,10 @@ def tried(damage: str, source: Path, place: Path, conf: Path, version: str) -> T
     started = damaged(damage, source, place / "started")
     mended = Path(shutil.copytree(started, place / "mended"))
     opened = open_store(mended, version=version, broker_conf=conf)
-    report = check_store(opened, CheckOptions(level="full", jobs=1))
-    verdict = judge_store(opened, report, version=version)
-    plan = make_plan(opened, report)
+    with kept_databases():
+        report = check_store(opened, CheckOptions(level="full", jobs=1))
+        verdict = judge_store(opened, report, version=version)
+        plan = make_plan(opened, report)
     if plan.actions:
         assert not apply_plan(plan, keep=False, assume=assumed_names(plan.actions)).problem
     return Tried(damage, started, mended, verdict, bool(plan.actions))

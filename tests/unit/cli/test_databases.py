@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import rocketfsck
+from rocketfsck.errors import StoreError
 from rocketfsck.store.rocks import reading
 
 from tests.conftest import Directory
@@ -163,6 +165,8 @@ def test_a_query_says_which_database_it_could_not_read(cli: Cli, real_copy: Dire
     assert "odd" not in whole.out + whole.err
     path = max((store / "consumequeue").glob("*.sst"), key=lambda path: path.stat().st_size)
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
+    with rocketfsck.open(store) as opened, pytest.raises(StoreError, match="block checksum"):
+        opened.lag()
     found = cli(*asked)
     assert found.code == 8
     assert "odd: queue 1 of RockOrder cannot be read" in found.out
