@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from rocketfsck.formats.rocks import DISPATCHED_KEY, MARKS, encode_i64
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.simulate import simulate_start
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.repairs.reasons import IN_THE_WAY
 from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import Directory
 from tests.databases import bound, change_rows, copied_store
@@ -124,6 +128,27 @@ def test_both_places_of_a_database_are_one_too_many(root: Path) -> None:
     (refusal,) = started(root).refusals
     assert "maybe incompatible config" in refusal.reason
     assert started(root, "5.4.0").loads, "which knows only one"
+
+
+def test_a_file_in_the_place_of_the_database(root: Path) -> None:
+    shutil.rmtree(root / QUEUES)
+    (root / QUEUES).write_bytes(b"x")
+    (refusal,) = started(root).refusals
+    assert (refusal.file, refusal.reason.rpartition("' ")[2]) == (QUEUES, "exists but is not a directory")
+    store = open_store(root)
+    plan = make_plan(store, check_store(store, CheckOptions(jobs=1)))
+    assert not plan.actions
+    assert {item.reason for item in plan.unanswered} == {IN_THE_WAY.format(database=QUEUES)}
+
+
+@pytest.mark.parametrize("other", ["subscriptionGroups", "consumerOffsets"])
+def test_a_database_of_topics_that_has_something_else(other: str, root: Path) -> None:
+    """Topics without names, over which the broker fails when it registers."""
+    shutil.rmtree(root / "config/topics")
+    shutil.copytree(root / "config" / other, root / "config/topics")
+    (refusal,) = started(root).refusals
+    assert refusal.file == "config/topics"
+    assert refusal.reason.endswith(" has no topicName")
 
 
 @pytest.mark.parametrize("version", ["5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.1"])

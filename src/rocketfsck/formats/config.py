@@ -52,9 +52,9 @@ class DataVersion:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic of `topics.json`; `perm` is a sum of PERM_READ, PERM_WRITE and PERM_INHERIT."""
+    """A topic of `topics.json`, None its name if it lacks one; `perm` is a sum of the numbers PERM_…"""
 
-    topic_name: str
+    topic_name: str | None
     read_queue_nums: int = 16
     write_queue_nums: int = 16
     perm: int = PERM_READ | PERM_WRITE
@@ -110,9 +110,9 @@ def topic_configs(value: Any) -> dict[str, TopicConfig]:
     topics = {}
     for listed, item in member_of(value, "topicConfigTable", may_be_null=False).items():
         entry = table_of(item, f"topic {listed}")
-        default = TopicConfig(str(entry.get("topicName", listed)))
+        name, default = entry.get("topicName"), TopicConfig(None)
         topics[str(listed)] = TopicConfig(
-            default.topic_name,
+            None if name is None else str(name),
             integer_of(entry.get("readQueueNums", default.read_queue_nums), f"readQueueNums of {listed}"),
             integer_of(entry.get("writeQueueNums", default.write_queue_nums), f"writeQueueNums of {listed}"),
             integer_of(entry.get("perm", default.perm), f"perm of {listed}"),

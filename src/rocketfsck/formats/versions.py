@@ -108,6 +108,9 @@ class StartTraits:
         bool, "the place in the timer topic is moved into its queue's bounds (1.8)"
     ] = False
     timer_snapshots: Annotated[bool, "`timerWheelSnapshotFlush` exists (1.8)"] = False
+    topics_need_names: Annotated[
+        bool, "a topic in topics.json without its `topicName` keeps the broker from starting (1.6)"
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,7 @@ VERSIONS: dict[str, dict[str, Any]] = {
     },
     "5.1.2": {},
     "5.1.3": {"empty_last_file_deleted": True},
-    "5.1.4": {"upper_boundary": True, "kept_files": ("config/topics",)},
+    "5.1.4": {"upper_boundary": True, "topics_need_names": True, "kept_files": ("config/topics",)},
     "5.2.0": {
         "trailing_separator": True, "property_crc": True, "dledger_dispatches": True,
         "rocksdb_consumequeue": True, "kept_files": ("config/transactionMetrics",),

@@ -134,6 +134,7 @@ WATCHED: tuple[Watched, ...] = (
     Watched((RuleName.ROW_TIME,), "asked", ""),
     Watched((RuleName.POP_ROW,), "asked", ""),
     Watched((RuleName.CONSUMER_OFFSET_NEGATIVE,), "asked", "config"),
+    Watched((RuleName.TOPIC_NAME_MISSING,), "asked", "config"),
 )
 """The rules that compare a value at many places."""
 

@@ -181,7 +181,7 @@ TOPICS = {
 def test_topics() -> None:
     assert topic_configs(TOPICS) == {
         "A": TopicConfig("A", 1, 2, 4, "MULTI_TAG", 3, True, {"+queue.type": "BatchCQ"}),
-        "B": TopicConfig("B", 16, 16, 6, "SINGLE_TAG", 0, False, {}),
+        "B": TopicConfig(None, 16, 16, 6, "SINGLE_TAG", 0, False, {}),
     }
     assert data_version(TOPICS) == DataVersion(1, 5, 0)
     assert data_version({"dataVersion": {"counter": 2}}) == DataVersion(2, 0)

@@ -476,6 +476,34 @@ def test_cf024_is_not_said_of_a_broker_that_found_none(maker: Maker) -> None:
     assert rules(maker.found(check_config)) == ["CF007"]
 
 
+@pytest.mark.parametrize("entry", [{}, {"topicName": None}])
+def test_cf027_a_topic_without_its_name(maker: Maker, entry: dict[str, object]) -> None:
+    """5.1.4 and 5.5.0 were asked, and did not start; 5.1.0 and 5.1.1 do."""
+    listed = {"T": {"topicName": "T"}, "TBW102": entry, "%RETRY%g": entry}
+    maker.config("topics.json", {"topicConfigTable": listed})
+    found = [item.where for item in maker.found(check_config) if item.rule == "CF027"]
+    assert [(where.file, where.topic) for where in found] == [
+        ("config/topics.json", "%RETRY%g"),
+        ("config/topics.json", "TBW102"),
+    ]
+
+
+def test_cf027_is_not_said_of_another_name(maker: Maker) -> None:
+    """5.5.0 was asked: it starts."""
+    maker.config("topics.json", {"topicConfigTable": {"T": {"topicName": "U"}}})
+    assert "CF027" not in rules(maker.found(check_config))
+
+
+@pytest.mark.parametrize("name", ["topics", "rdb"])
+def test_cf024_an_empty_directory_is_no_database(maker: Maker, name: str) -> None:
+    """5.5.0 was asked: it makes a new database there, and knows none of the topics."""
+    (maker.root / "config/topics.json").unlink()
+    maker.config("consumerOffset.json", {"offsetTable": {}})
+    (maker.root / "config" / name).mkdir()
+    (finding,) = [item for item in maker.found(check_config) if item.rule == "CF024"]
+    assert finding.found["topics"] == "T"
+
+
 def test_offsets_of_a_file_with_null_are_gone(maker: Maker) -> None:
     """5.5.0 was asked: it has no offset then, and reads no .bak."""
     maker.queue("T", 0, size=QUEUE_SIZE)

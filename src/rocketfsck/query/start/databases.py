@@ -33,7 +33,7 @@ from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
-from rocketfsck.store.model import DatabaseQueues, Other, OtherKind, QueueBounds, Store
+from rocketfsck.store.model import DatabaseQueues, Other, OtherKind, QueueBounds, Store, StrayReason
 from rocketfsck.store.rocks.families import CURRENT, DEFAULT
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, estimate_rows, read_rows, why_not_readable
@@ -190,6 +190,7 @@ BOTH_VERSION_REASON = (
 PREFER_REASON = "{name} prefers the consume queues in RocksDB, but the store also has them in files"
 LIGHT_REASON = "combineCQUseRocksdbForLmq: light queues are in RocksDB, all others in files"
 RECHECK_REASON = "recheckReputOffsetFromCq is on, and the consume queues are in RocksDB"
+FILE_REASON = "org.rocksdb.RocksDBException: `{path}' exists but is not a directory"
 OTHER_PATH_REASON = (
     "java.lang.IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible "
     "config."
@@ -421,6 +422,8 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> StartingQue
         refusals.append(Refusal(elsewhere.relative, OTHER_PATH_REASON))
     elif other is not None and (reason := open_failure(other)) is not None:
         refusals.append(Refusal(path, reason))
+    elif any(stray.relative == path and stray.reason is StrayReason.FILE for stray in store.strays):
+        refusals.append(Refusal(path, FILE_REASON.format(path=store.root / path)))
     found = store.lifted.queues.get(path, EMPTY)
     mark = found.dispatched or 0
     extra = javatext.parse_int32((settings.get("combineCQMaxExtraSearchCommitLogFiles") or "").strip())

@@ -29,7 +29,7 @@ from rocketfsck.query.start.node import dispatch_entries, load_node, recover_nod
 from rocketfsck.query.start.queues import QueueModel, StartFailedError
 from rocketfsck.query.start.result import Cuts, look_of, start_of
 from rocketfsck.query.start.settings import NotCoveredError, kinds_note, refuse_unknown
-from rocketfsck.query.start.state import StartState
+from rocketfsck.query.start.state import StartState, topic_refusals
 from rocketfsck.query.start.timers import start_timers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.columns import RecordBatch
@@ -81,6 +81,8 @@ def run_start(state: StartState) -> None:
             _recover(state)
         except StartFailedError as failure:
             state.refusals.append(Refusal(failure.file, failure.reason))
+    if not state.refusals:
+        state.refusals += topic_refusals(state.store, state.settings, state.dialect)
     batch_topics = {queue.loaded.topic for queue in state.queues.models() if queue.loaded.kind == "batch"}
     if batch_topics and not state.kinds_known:
         state.notes.append(kinds_note(batch_topics))

@@ -5,10 +5,12 @@ For `simulate`, which does what a broker does, and `result`, which reads what is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Set
 
 import numpy as np
 
+from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dialect import Dialect
@@ -24,7 +26,7 @@ from rocketfsck.query.start.node import NodeStart
 from rocketfsck.query.start.read import BrokerReading, LogWalker
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.timers import TimerOutcome
-from rocketfsck.reader.configs import read_checkpoint
+from rocketfsck.reader.configs import loaded_topics, read_checkpoint
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
@@ -33,7 +35,7 @@ from rocketfsck.store.elsewhere import index_note
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import Other, QueueKind, Store
 from rocketfsck.store.others import SEGMENT_KINDS
-from rocketfsck.store.rocks.families import CONFIG_V2, CURRENT, databases_of
+from rocketfsck.store.rocks.families import CONFIG_V2, CURRENT, Content, content_of, databases_of
 from rocketfsck.store.rocks.reading import RocksError, read_rows
 
 # What configs in RocksDB decide of a start: one that cannot be read keeps the broker from starting.
@@ -49,6 +51,10 @@ SEPARATE = ("config/topics", "config/consumerOffsets", "config/subscriptionGroup
 TOGETHER = "config/metadata"
 
 
+NAMELESS_REASON = "java.lang.NullPointerException: the topic {topic} has no topicName"
+_NAME = b'"topicName"'
+
+
 def config_refusals(store: Store, settings: Settings, dialect: Dialect) -> tuple[model.Refusal, ...]:
     """The first config database that the broker cannot read, if there is one."""
     if dialect.dispatch_restart != "recovery":  # the brokers before are not described
@@ -56,7 +62,7 @@ def config_refusals(store: Store, settings: Settings, dialect: Dialect) -> tuple
     there = {other.relative: other for other in databases_of(store)}
     for path, all_rows in _used(store, settings, dialect, there.keys()):
         other = there.get(path)
-        reason = None if other is None else _failure(other, all_rows=all_rows)
+        reason = None if other is None else _failure(other, dialect, all_rows=all_rows)
         if reason is not None:
             return (model.Refusal(path, reason),)
     return ()
@@ -74,14 +80,30 @@ def _used(store: Store, settings: Settings, dialect: Dialect, there: Set[str]) -
             yield path, True
 
 
-def _failure(other: Other, *, all_rows: bool) -> str | None:
-    """What RocksDB says when the broker cannot open the database, or not read it."""
+def topic_refusals(store: Store, settings: Settings, dialect: Dialect) -> Iterator[model.Refusal]:
+    """A topic without its name, over which a broker fails that has started all else and registers. One in a
+    DLedger group registers later, and does not end over it."""
+    is_json = not any(_used(store, settings, dialect, {other.relative for other in databases_of(store)}))
+    if not dialect.topics_need_names or not is_json or start_settings.uses_entries(store, settings, dialect):
+        return
+    for topic, config in sorted((loaded_topics(store) or {}).items()):
+        if config.topic_name is None:
+            yield model.Refusal("config/topics.json", NAMELESS_REASON.format(topic=topic))
+            return
+
+
+def _failure(other: Other, dialect: Dialect, *, all_rows: bool) -> str | None:
+    """What RocksDB says when the broker cannot open the database, or not read it; the same of a topic that
+    has no name."""
     reason = open_failure(other)
     if reason is not None or not all_rows or all(file.name != CURRENT for file in other.files):
         return reason
     try:
-        for _ in read_rows(other):
-            pass
+        for rows in read_rows(other):
+            if dialect.topics_need_names and content_of(other.relative, rows.family) is Content.TOPICS:
+                for key, value in rows.pairs():
+                    if _NAME not in value:
+                        return NAMELESS_REASON.format(topic=printable(os.fsdecode(key)))
     except RocksError as error:
         return f"org.rocksdb.RocksDBException: {error.message}" if error.from_rocksdb else None
     except StoreError:

@@ -339,6 +339,13 @@ class TopicTypes(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicNames(Arguments):
+    """The topics that get their names."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LevelOffset:
     """The queue offset that a delay level delivers next."""
 

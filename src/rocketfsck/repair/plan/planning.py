@@ -481,6 +481,7 @@ def _unanswered(
             later = repairs_reasons.HIDDEN if hidden and asks else ""
             here = (
                 repairs_reasons.impossible(finding)
+                or repairs_reasons.in_the_way(scene.store, finding)
                 or repairs_reasons.underived(finding)
                 or repairs_reasons.made_by_a_start(finding)
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
@@ -319,18 +320,52 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
 
 def act_queue_type(scene: ActScene, action: Action, arguments: plan_arguments.TopicTypes) -> None:
     """Write the attributes."""
-    value = build_config.read_config(scene.tree.place(action.target), CONFIG_LIMIT)
-    table = value.get("topicConfigTable") if isinstance(value, dict) else None
-    if not isinstance(table, dict):
-        raise StoreError("no longer has topics", path=action.target)
-    for item in arguments.topics:
-        topic = item.topic
-        if not isinstance(table.get(topic), dict):
-            raise StoreError(f"no longer has the topic {topic}", path=action.target)
-        attributes = table[topic].get("attributes")
+    value, topics = _listed(scene, action, [item.topic for item in arguments.topics])
+    for item, topic in zip(arguments.topics, topics, strict=True):
+        attributes = topic.get("attributes")
         kept = dict(attributes) if isinstance(attributes, dict) else {}
         name = QUEUE_TYPE if QUEUE_TYPE in kept else f"+{QUEUE_TYPE}"
-        table[topic]["attributes"] = {**kept, name: item.queue_type}
+        topic["attributes"] = {**kept, name: item.queue_type}
+    put_file(scene, action.target, config.encode_config(value))
+
+
+def _listed(
+    scene: ActScene, action: Action, names: Sequence[str]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The content of a file of topics, and the topics of these names in it. Raises StoreError without one."""
+    value = build_config.read_config(scene.tree.place(action.target), CONFIG_LIMIT)
+    table = value.get("topicConfigTable") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(table, dict):
+        raise StoreError("no longer has topics", path=action.target)
+    for name in names:
+        if not isinstance(table.get(name), dict):
+            raise StoreError(f"no longer has the topic {name}", path=action.target)
+    return value, [table[name] for name in names]
+
+
+def plan_names(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Topics get the name that they are listed under, unless the whole file is written again."""
+    found = one_by_one(findings)
+    for name in sorted({finding.where.file for finding in found}):
+        if _is_restored(scene, name):
+            continue
+        mine = [finding for finding in found if finding.where.file == name]
+        topics = tuple(sorted({finding.where.topic or "" for finding in mine}))
+        yield answer(
+            "name-topics",
+            name,
+            f"give {count_of(len(topics), 'topic')} the name that {name} lists them under",
+            mine,
+            arguments=plan_arguments.TopicNames(topics),
+            preconditions=whole_file(scene, name),
+        )
+
+
+def act_names(scene: ActScene, action: Action, arguments: plan_arguments.TopicNames) -> None:
+    """Write the names."""
+    value, topics = _listed(scene, action, arguments.topics)
+    for name, topic in zip(arguments.topics, topics, strict=True):
+        topic["topicName"] = name
     put_file(scene, action.target, config.encode_config(value))
 
 
@@ -355,6 +390,14 @@ ROWS: tuple[Row, ...] = (
         plan_queue_type,
         act_queue_type,
         plan_arguments.TopicTypes,
+    ),
+    Repair(
+        "name-topics",
+        706,
+        "give topics in topics.json their names",
+        plan_names,
+        act_names,
+        plan_arguments.TopicNames,
     ),
     Repair(
         "cut-config", 710, "cut a config file after its JSON value", plan_cut, act_cut, plan_arguments.NewSize

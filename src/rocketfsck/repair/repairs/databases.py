@@ -29,6 +29,7 @@ from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one
 from rocketfsck.repair.repairs.groupoffsets import committed_behind
 from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import log_beginnings
+from rocketfsck.repair.repairs.reasons import in_the_way
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other
 from rocketfsck.store.rocks.families import CURRENT, DEFAULT, MESSAGE_DATABASE, database_at
@@ -55,6 +56,8 @@ def plan_databases(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
     for path, found in sorted(by_database.items()):
         other = database_at(scene.store, path) or lost_queue_database(scene.store)
         if other is None or other.relative != path or why_not_readable(other) is not None:
+            continue
+        if any(in_the_way(scene.store, finding) for finding in found):
             continue
         if path in QUEUE_DATABASES:
             answered = [finding for finding in found if not _is_copied(finding, databases.QUEUE_FAMILIES)]

@@ -72,6 +72,7 @@ _DATABASE = (
     "rocketfsck rebuild consumequeue --into DIRECTORY"
 )
 
+IN_THE_WAY = "the directory {database} cannot be made while a file has its name: move the file away first"
 BY_A_START = "the next start makes the file again"
 READS_DIFFER = "two reads of the same bytes differ (ST048), so {repair} cannot know what the store holds"
 NEWER_VERSION = (
@@ -298,6 +299,14 @@ def impossible(finding: Finding) -> str:
     except UnicodeEncodeError:  # bytes that are not UTF-8; a queue that is there is another matter
         return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
     return ""
+
+
+def in_the_way(store: Store, finding: Finding) -> str:
+    """Why the database that a finding names cannot be built: a file has the name of its directory; "" where
+    none has."""
+    database = finding.found.get("database")
+    is_file = any(stray.relative == database and stray.reason is StrayReason.FILE for stray in store.strays)
+    return IN_THE_WAY.replace("{database}", str(database)) if is_file else ""
 
 
 def made_by_a_start(finding: Finding) -> str:

@@ -325,6 +325,20 @@ RULES: tuple[Rule, ...] = (
         fault_class="K5",
     ),
     Rule(
+        id=RuleName.TOPIC_NAME_MISSING,
+        severity=Severity.ERROR,
+        template="{topic} is listed in {file} without its topicName",
+        why=(
+            "No broker writes a topic without its name: the file was edited. From 5.1.4 on the broker fails "
+            "when it registers its topics, and does not start. Brokers before send name servers a topic that "
+            "has no name, and clients do not find its queues."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="name-topics",
+        reference="1.6",
+    ),
+    Rule(
         id=RuleName.GHOST_QUEUE,
         severity=Severity.WARNING,
         template=(

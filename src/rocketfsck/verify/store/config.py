@@ -125,6 +125,7 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
     yield from configs.findings
     topics: Mapping[str, TopicConfig] | None = configs.views.get(TOPICS)
     if topics:
+        context.shared.ask(RuleName.TOPIC_NAME_MISSING, len(topics))
         yield from _check_topics(store, topics, configs.files[TOPICS], known)
     else:
         yield from _check_topics_gone(store, None if topics is None else configs.files[TOPICS])
@@ -195,6 +196,9 @@ def _check_topics(
             yield Finding(
                 RuleName.QUEUE_WITHOUT_TOPIC, Where(file=file, topic=topic), {"queue_count": queue_count}
             )
+    for topic, config in sorted(topics.items()):
+        if config.topic_name is None:
+            yield Finding(RuleName.TOPIC_NAME_MISSING, Where(file=file, topic=topic))
     present = {queue.topic for queue in store.queues}
     yield from _check_foreign(topics, {topic for topic in present if not is_system_topic(topic)}, file)
     absent = sorted(topic for topic in topics if topic not in present and not is_system_topic(topic))

@@ -120,8 +120,9 @@ def _listed(groups: Sequence[str]) -> Facts:
 
 
 def kept_in_databases(store: Store, databases: Iterable[str]) -> bool:
-    """Whether one of these databases is there, or a directory in config/ that nobody knows."""
-    present = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    """Whether one of these databases is there, or a directory in config/ that nobody knows. In an empty
+    directory a broker makes a new database."""
+    present = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB and other.files}
     strays = (stray for stray in store.strays if stray.reason is StrayReason.DIRECTORY)
     return not present.isdisjoint(databases) or any(stray.relative.startswith("config/") for stray in strays)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,17 @@ def test_a_commit_log_elsewhere_keeps_its_full_path(tmp_path: Path) -> None:
 
     opened = open_store(store, version="4.9.8", commitlog_paths=[tmp_path / "log"])
     assert simulate_start(opened, "4.9.8").refusals[0].file == str(tmp_path / "log/.stray")
+
+
+@pytest.mark.parametrize(("version", "loads"), [("5.1.3", True), ("5.1.4", False), ("5.5.0", False)])
+def test_a_topic_without_its_name(version: str, loads: bool, tmp_path: Path) -> None:
+    """Released brokers of 5.1.4 and 5.5.0 fail when they register; of 5.1.0 and 5.1.1 they do not."""
+    root = grow(tmp_path, version)
+    topics = {"T": {"topicName": "T"}, "U": {}}
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/topics.json").write_text(json.dumps({"topicConfigTable": topics}))
+    found = start(tmp_path, version)
+    assert found.loads == loads
+    reasons = [f"{item.file}: {item.reason}" for item in found.refusals]
+    said = "config/topics.json: java.lang.NullPointerException: the topic U has no topicName"
+    assert reasons == ([] if loads else [said])

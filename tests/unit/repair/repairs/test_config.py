@@ -12,7 +12,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import decode_config, encode_config, topic_configs
 from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
-from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicType, TopicTypes
+from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicNames, TopicType, TopicTypes
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.verify.store.configfiles import is_system_topic
 
@@ -180,6 +180,35 @@ def test_a_backup_that_is_newer_but_of_another_shape_is_not_taken(patient: Patie
     assert not sick.plan().actions
 
 
+def test_topics_get_the_names_that_they_are_listed_under(real_copy: Directory, tmp_path: Path) -> None:
+    sick = Patient(real_copy("5.5.0-full-killed"), tmp_path / "area")
+    value = decode_config(sick.file(TOPICS).read_bytes())
+    table = value["topicConfigTable"]
+    first, second, *_ = sorted(table)
+    del table[first]["topicName"]
+    table[second]["topicName"] = None
+    sick.file(TOPICS).write_bytes(encode_config(value))
+    assert "CF027" in bad(sick.check())
+    plan, after = sick.mend()
+    assert "name-topics" in names(plan)
+    assert not bad(after)
+    mended = topic_configs(decode_config(sick.mended(TOPICS).read_bytes()))
+    assert all(topic.topic_name == name for name, topic in mended.items())
+
+
+def test_names_come_with_a_file_that_is_restored(real_copy: Directory, tmp_path: Path) -> None:
+    """The .bak that a broker goes by lacks a name; the file itself cannot be read."""
+    sick = Patient(real_copy("5.5.0-full-killed"), tmp_path / "area")
+    value = decode_config(sick.file(TOPICS).read_bytes())
+    del value["topicConfigTable"][min(value["topicConfigTable"])]["topicName"]
+    sick.file(f"{TOPICS}.bak").write_bytes(encode_config(value))
+    sick.file(TOPICS).write_bytes(b"{")
+    assert "CF027" in bad(sick.check())
+    plan = sick.plan()
+    assert "restore-config" in names(plan)
+    assert "name-topics" in names(plan)
+
+
 def test_acts_refuse_what_is_gone(patient: Patients) -> None:
     sick = patient("4.9.8-delay")
     for action in (
@@ -188,6 +217,7 @@ def test_acts_refuse_what_is_gone(patient: Patients) -> None:
         Action("set-delay-offset", "config/none.json", "", DelayLevels((1,))),
         Action("set-queue-type", "config/none.json", "", TopicTypes((TopicType("T", "SimpleCQ"),))),
         Action("set-queue-type", TOPICS, "", TopicTypes((TopicType("NoSuchTopic", "SimpleCQ"),))),
+        Action("name-topics", TOPICS, "", TopicNames(("NoSuchTopic",))),
     ):
         with pytest.raises(StoreError):
             sick.act(action)
