@@ -10,6 +10,8 @@ get there. All integers change their form, so that the type of a member never de
 Where the answer of a command goes and in which form: the options of all commands that have one.
 
 Bodies of messages in an answer: `--body` says in which form, `--body-decoder` who makes a text of them.
+
+Where a page goes: a file that appears when it is whole, as HTML, or as its document where it is called .json.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from rocketfsck.cli.paramtypes import FileMode, OutputPath
 from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.text import LineStream, Palette, fit, table_columns, visible
 from rocketfsck.commands.shared import refuse_inside
-from rocketfsck.common.documents import base64_text, json_text
-from rocketfsck.common.options import Option
+from rocketfsck.common.documents import base64_text, json_text, to_document
+from rocketfsck.common.options import WRITE_FILE, Option
 from rocketfsck.common.outputs import STDOUT, set_mode, written
 from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
 from rocketfsck.common.rows import Column as Column
@@ -436,3 +438,36 @@ def _decoded(message: Message) -> dict[str, Any]:
     )
     raw = message.body if found.text is None else None
     return {"body_decoded": found.text, "body_note": found.note, "body": raw}
+
+
+JSON_SUFFIX = ".json"
+
+
+PageFile = Annotated[
+    Path | None,
+    Option(
+        "Write a page with pictures of the store, too; FILE.json: the data of the page.",
+        names=("--report",),
+        metavar="FILE.html",
+        kind=WRITE_FILE,
+    ),
+]
+
+
+def write_page(document: Any, path: Path | None, stores: Sequence[Path]) -> None:
+    """Write the page of a document: a `Page`, a `FleetPage`, or either as JSON values.
+
+    Raises UsageError for a file inside one of `stores`, StoreError for one that cannot be written.
+    """
+    values = document if isinstance(document, dict) else to_document(document)
+    with open_output(path, binary=False, forbidden=stores) as stream:
+        _write(stream, values, as_json=path is not None and path.suffix == JSON_SUFFIX)
+
+
+def _write(stream: IO[str], values: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        stream.write(json_text(values, compact=True) + "\n")
+    else:
+        from rocketfsck.page.html import render
+
+        stream.write(render(values))

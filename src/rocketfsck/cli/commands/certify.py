@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import Destination, open_output
+from rocketfsck.cli.output import Destination, open_output, write_page
 from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.bugreport import BugReport, BugReportCommand, bugreport
@@ -101,7 +101,6 @@ def page_command(line: PageLine) -> None:
     has all that `check --report` shows. A file called .json gets the data of the page.
     """
     from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said
-    from rocketfsck.cli.pages.writing import write_page
     from rocketfsck.pipeline.fleet.model import STORES_KIND
 
     path, stated, output = line.path, line.stated, line.answer.path

@@ -15,7 +15,7 @@ import click
 from rocketfsck.cli import output
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.config import policy_in_force, refuse_own_config
-from rocketfsck.cli.pages.writing import PageFile, write_page
+from rocketfsck.cli.output import PageFile, write_page
 from rocketfsck.cli.paramtypes import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
