@@ -41,7 +41,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
@@ -52,9 +52,9 @@ from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.shared import resolved
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.finding import SeverityName
-from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.stopping import Policy, RulePolicy
+
+if TYPE_CHECKING:
+    from rocketfsck.verify.stopping import Policy
 
 Kind = Literal["named", "project", "user"]
 PROJECT_NAME = "rocketfsck.toml"
@@ -316,8 +316,9 @@ def _wrong(setting: Setting, why: str) -> UsageError:
     return UsageError(f"{visible(setting.origin)}: {place}: {visible(why)}")
 
 
+_SEVERITIES = ("info", "warning", "error")
 _KINDS: dict[str, tuple[type, str]] = {
-    "severity": (str, f"one of {', '.join(get_args(SeverityName))}"),
+    "severity": (str, f"one of {', '.join(_SEVERITIES)}"),
     "preen": (bool, "true or false"),
     "max_count": (int, "a number, 0 or more"),
     "ignore": (bool, "true or false"),
@@ -329,6 +330,10 @@ def read_policy(files: Sequence[ConfigFile]) -> tuple[Policy, dict[str, str]]:
 
     Raises UsageError for a rule, a key or a value that there is not.
     """
+    from rocketfsck.verify.finding import SeverityName
+    from rocketfsck.verify.stopping import RulePolicy  # loads what a check does: others need not wait for it
+
+    assert set(_KINDS) == {item.name for item in fields(RulePolicy)} and get_args(SeverityName) == _SEVERITIES
     values: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
     for file in reversed(files):
@@ -348,6 +353,8 @@ def read_policy(files: Sequence[ConfigFile]) -> tuple[Policy, dict[str, str]]:
 
 
 def _rule(file: ConfigFile, name: str) -> str:
+    from rocketfsck.verify.rules.catalog import RULES
+
     slugs = {rule.slug: rule.id for rule in RULES.values()}
     found = name.upper() if name.upper() in RULES else slugs.get(name.lower())
     if found is None:
@@ -359,12 +366,11 @@ def _rule(file: ConfigFile, name: str) -> str:
 
 
 def _refuse_odd(place: str, key: str, value: Any) -> None:
-    assert set(_KINDS) == {item.name for item in fields(RulePolicy)}
     if key not in _KINDS:
         near = get_close_matches(key, _KINDS, 1)
         raise UsageError(f"{place}: there is no such key{f'; did you mean {near[0]!r}?' if near else ''}")
     kind, words = _KINDS[key]
-    wrong = type(value) is not kind or (key == "severity" and value not in get_args(SeverityName))
+    wrong = type(value) is not kind or (key == "severity" and value not in _SEVERITIES)
     if wrong or (kind is int and value < 0):
         raise UsageError(f"{place} is not {words}")
 

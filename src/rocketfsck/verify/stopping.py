@@ -16,12 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
-from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.tasks.task import Collector, TaskResult
+from rocketfsck.verify.tasks.task import Collector
+
+if TYPE_CHECKING:
+    from rocketfsck.verify.report import Report
+    from rocketfsck.verify.tasks.task import TaskResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of
-from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
@@ -150,6 +149,8 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
         elif line.answer.form == "json":
             stream.write(output.to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
         else:
+            from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
+
             head = {"kind": FINDINGS_KIND, "store": str(found.only)}
             with output.open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
                 for row in _rows(answer.report, said, line.answer.form):

@@ -19,7 +19,8 @@ LANGUAGES = ("en", "zh")
 VARIABLE = "ROCKETFSCK_LANG"
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Variables of the locale: the first that is set holds."""
-_NAMED = re.compile(r"zh(?:$|[_.@-])", re.IGNORECASE)
+_PARTED = ("", "_", ".", "@", "-")
+"""What is after the name of a language in a locale."""
 
 
 class _Speaker:
@@ -45,7 +46,7 @@ def chosen_language(arguments: Sequence[str], environment: Mapping[str, str]) ->
     if environment.get(VARIABLE) in LANGUAGES:
         return environment[VARIABLE]
     stated = next((environment[name] for name in _LOCALE if environment.get(name)), "")
-    return "zh" if _NAMED.match(stated) else LANGUAGES[0]
+    return "zh" if stated[:2].lower() == "zh" and stated[2:3] in _PARTED else LANGUAGES[0]
 
 
 def speak(language: str) -> None:
@@ -93,8 +94,8 @@ def is_translating() -> bool:
     return _SPEAKER.book is not None
 
 
-_PIECES = re.compile("(\x1b\\[[0-9;]*m|  +)")
-_OURS = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+_PIECES = "(\x1b\\[[0-9;]*m|  +)"
+_OURS = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
 
 
 def said_line(line: str) -> str:
@@ -102,19 +103,19 @@ def said_line(line: str) -> str:
     book = _SPEAKER.book
     if book is None:
         return line
-    pieces = _PIECES.split(line)
+    pieces = re.split(_PIECES, line)
     words = [piece for piece in pieces if piece.strip() and not piece.startswith("\x1b")]
     if not words:
         return line
     spoken = [
-        piece if piece.startswith(("\x1b", "  ")) or _OURS.search(piece) else book.say_within(piece)
+        piece if piece.startswith(("\x1b", "  ")) or re.search(_OURS, piece) else book.say_within(piece)
         for piece in pieces
     ]
     if len(words) == 1 or pieces[0][:1].isupper():  # a text, or a label in front of others
         at = pieces.index(words[0])
         spoken[at] = book.say(words[0]) if spoken[at] == pieces[at] else spoken[at]
         if at + 2 < len(pieces) and not at:  # what follows a label stays in its column
-            room = len(pieces[0]) + len(pieces[1]) - len(spoken[0]) - len(_OURS.findall(spoken[0]))
+            room = len(pieces[0]) + len(pieces[1]) - len(spoken[0]) - len(re.findall(_OURS, spoken[0]))
             spoken[1] = " " * max(room, 2) if pieces[1].isspace() else pieces[1]
     return "".join(spoken)
 

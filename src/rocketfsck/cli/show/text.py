@@ -93,7 +93,7 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
 LEAST, MOST, DEFAULT = 60, 200, 100
 """Columns of a text at the least, at the most, and where no terminal says."""
 
-_SGR = re.compile("\x1b\\[[0-9;]*m")
+_SGR = "\x1b\\[[0-9;]*m"
 _PASTED = ("rocketfsck ", "pip install ")
 
 
@@ -121,7 +121,7 @@ def table_columns() -> int | None:
 
 def shown_width(text: str) -> int:
     """Columns that a text takes on a terminal, colours left out."""
-    return width(_SGR.sub("", text))
+    return width(re.sub(_SGR, "", text) if "\x1b" in text else text)
 
 
 def fit(line: str, columns: int) -> Iterator[str]:
@@ -135,7 +135,8 @@ def fit(line: str, columns: int) -> Iterator[str]:
 
 _WIDE = "\u3000-\u303f\u3400-\u9fff\uff00-\uffef"
 _CLOSING = "，。；：！？、）」』》"
-_PIECE = re.compile(f"( *)((?:[^ {_WIDE}]+|（?[{_WIDE}])[{_CLOSING}]*)")
+_PIECE = f"( *)((?:[^ {_WIDE}]+|（?[{_WIDE}])[{_CLOSING}]*)"
+"""Compiled when the first line is broken: every command starts with this module."""
 
 
 def _broken(text: str, columns: int, first: str, further: str) -> Iterator[str]:
@@ -145,7 +146,7 @@ def _broken(text: str, columns: int, first: str, further: str) -> Iterator[str]:
     """
     current, used = first, len(first)
     is_new = True
-    for gap, word in _PIECE.findall(text):
+    for gap, word in re.findall(_PIECE, text):
         size = shown_width(word)
         if not is_new and used + len(gap) + size > columns:
             yield current

@@ -260,6 +260,8 @@ def _node(store: Store) -> model.NodeInfo | None:
 
     The group's name is in no file of a store: it is the one in broker.conf, if that is given.
     """
+    if not store.has_entries:
+        return None
     from rocketfsck.query.nodes import node_state  # loads NumPy
 
     try:
