@@ -20,8 +20,7 @@ from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for, lineage_of, parse_version
 from rocketfsck.formats.versions import VERSIONS, BrokerTraits, StartTraits
 from rocketfsck.repair.plan.planning import repairs_of
-from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES
 from rocketfsck.writer.damage import DAMAGES
 
 from docs.site.marks import anchor_of, cell, code, table

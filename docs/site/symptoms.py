@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from rocketfsck.verify.logged.areas import Family, Weight
-from rocketfsck.verify.logged.matching import FAMILIES
+from rocketfsck.verify.logged.areas import FAMILIES, Family, Weight
 from rocketfsck.verify.rules.catalog import RULES
 
 from docs.site.marks import anchor_of, cell, table

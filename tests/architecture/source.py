@@ -11,6 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "rocketfsck"
 MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+TABLES = sorted(SOURCE.glob("verify/**/*.json"))
+"""Rows of data: rules, classes of faults, what lines of a log mean."""
+assert TABLES
 assert len(MODULES) > 100, "or the tests of the architecture look at nothing"
 
 

@@ -11,11 +11,6 @@ LEAST, MOST = 80, 520
 SLACK = 40
 """How many lines a longer module may have less than its entry allows."""
 
-TABLES = {
-    "verify/rules/": "rows of the rule table, one after the other: data, looked up and not read through",
-}
-"""Modules of data, of any length."""
-
 LONG = {
     "scan/compiled/records.py": (630, "one compiled pass over records: its parts share twenty variables"),
     "writer/damage/indexfaults.py": (640, "a table of faults with the few lines that each of them takes"),
@@ -38,10 +33,7 @@ def _is_code(module: str) -> bool:
 def test_a_module_is_read_at_a_sitting() -> None:
     """Split one that is too long, or say in LONG why it is one."""
     too_long = {
-        module: lines
-        for module in MODULES
-        if (lines := _lines(module)) > LONG.get(module, (MOST, ""))[0]
-        and not module.startswith(tuple(TABLES))
+        module: lines for module in MODULES if (lines := _lines(module)) > LONG.get(module, (MOST, ""))[0]
     }
     assert too_long == {}
 
@@ -55,8 +47,6 @@ def test_exceptions_are_needed() -> None:
     }
     assert stale == {}
     assert [module for module, (_, reason) in LONG.items() if len(reason) <= 20] == []
-    for start in TABLES:
-        assert any(module.startswith(start) and _lines(module) > MOST for module in MODULES), start
 
 
 def test_most_modules_are_of_the_wanted_size() -> None:

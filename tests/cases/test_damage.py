@@ -20,8 +20,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Finding, Severity, Where
-from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES
 from rocketfsck.writer.damage import DAMAGES, Act, Damage, DamageError, DamageReport, damage_store, truth_path
 
 from tests.conftest import NIGHTLY, RELEASED, STORE_NAMES, Directory

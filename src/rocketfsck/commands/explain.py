@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Rule
     from rocketfsck.verify.logged.answers import LineMeaning
-    from rocketfsck.verify.rules.faultclasses import FaultClass
+    from rocketfsck.verify.rules.catalog import FaultClass
 
 EVERY_REPAIR = "repairs"
 """The name of the list of all repairs."""
@@ -34,8 +34,7 @@ TEXT_LIMIT = 64 << 20
 def _names() -> list[str]:
     """Ids, slugs, classes and repairs."""
     from rocketfsck.repair.plan.planning import all_repairs
-    from rocketfsck.verify.rules.catalog import RULES
-    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+    from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES
 
     return [*RULES, *(rule.slug for rule in RULES.values()), *FAULT_CLASSES, EVERY_REPAIR, *all_repairs()]
 
@@ -144,8 +143,7 @@ def explain(options: ExplainCommand) -> ExplainAnswer:
     a line about a store; with a store, as `open_store` does.
     """
     from rocketfsck.repair.plan.planning import all_repairs
-    from rocketfsck.verify.rules.catalog import RULES
-    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+    from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES
 
     name, rules, repairs = options.name, RULES.values(), all_repairs().values()
     if name is None:

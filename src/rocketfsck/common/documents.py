@@ -23,6 +23,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import is_
 from pathlib import PurePath
+from pkgutil import get_data
 from typing import Any, Literal, TypeVar
 
 from rocketfsck.errors import UsageError
@@ -66,6 +67,13 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def packaged_text(module: str, name: str) -> str:
+    """A text file next to a module, which may be in an archive (`spark-submit --py-files`)."""
+    data = get_data(module, name)
+    assert data is not None, "every loader that the package is imported by reads files"
+    return data.decode()
 
 
 def json_text(document: Any, *, indent: int | None = None, compact: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum, unique
+from typing import Self
 
 
 @unique
@@ -332,6 +333,11 @@ class RuleName(StrEnum):
     def slug(self) -> str:
         """The name as it is printed: `log-boundary-lost`."""
         return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def of_slug(cls, slug: str) -> Self:
+        """The name that is printed so; raises KeyError where there is none."""
+        return cls[slug.upper().replace("-", "_")]
 
     def __repr__(self) -> str:
         return repr(self.value)

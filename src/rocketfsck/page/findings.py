@@ -11,8 +11,7 @@ from rocketfsck.page.files import FileTable
 from rocketfsck.page.tables import Limits, columns, runs_of, shown
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES, describe
 from rocketfsck.verify.tasks.task import is_aggregate
 
 WindowOf = Callable[[Finding, int], model.ByteWindow | None]

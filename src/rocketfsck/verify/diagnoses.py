@@ -19,8 +19,7 @@ from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage, Diagnosis, Reopening, look_at
-from rocketfsck.verify.rules.catalog import RULES, severity_of
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, MEANINGS_OF_ONE_RULE, RULES, severity_of
 
 
 def store_command(words: Sequence[str], stated: StatedOptions, root: Path | str) -> str:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
-from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES
 
 from tests.unit.cli.conftest import Cli
 

@@ -14,7 +14,7 @@ from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.schema.table import DOCUMENTS
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 from rocketfsck.pipeline.views.table import VIEWS
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES
 from rocketfsck.writer.damage import DAMAGES
 
 from docs.site import audit, reference, stage

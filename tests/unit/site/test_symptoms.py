@@ -7,7 +7,8 @@ import re
 import pytest
 
 from rocketfsck.verify.logged.answers import explain_text
-from rocketfsck.verify.logged.matching import FAMILIES, family_of, statements
+from rocketfsck.verify.logged.areas import FAMILIES
+from rocketfsck.verify.logged.matching import family_of, statements
 
 from docs.site.places import ROOT
 from docs.site.symptoms import GUIDE, PAGE, SITUATIONS, parts_of, symptoms_page

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
+from dataclasses import fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -11,8 +16,11 @@ from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Finding, Severity, Where
+from rocketfsck.verify.logged.areas import AREAS
+from rocketfsck.verify.logged.areas import FAMILIES as FAMILIES_OF_LINES
 from rocketfsck.verify.rules.catalog import (
     FAMILIES,
+    FAULT_CLASSES,
     LEVELS,
     RULES,
     build_catalog,
@@ -20,8 +28,9 @@ from rocketfsck.verify.rules.catalog import (
     find_rule,
     severity_of,
 )
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.tasks.task import aggregate
+
+from tests.architecture.source import TABLES
 
 SAMPLE = RULES["ST001"]
 
@@ -52,6 +61,39 @@ def test_ids_and_slugs_are_unique_and_well_formed() -> None:
 
 def test_every_name_has_a_rule() -> None:
     assert set(RULES) == set(RuleName)
+
+
+def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len({name for name, _ in pairs}) == len(pairs), pairs
+    return dict(pairs)
+
+
+def _is(value: object, kind: Any) -> bool:
+    """Whether a value of JSON is what a member is declared as."""
+    if get_origin(kind) is UnionType:
+        return any(_is(value, one) for one in get_args(kind))
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple)
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    return type(value) is kind
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_a_table_has_each_row_and_each_member_once(path: Path) -> None:
+    rows = json.loads(path.read_text("utf-8"), object_pairs_hook=_members_once)
+    assert rows
+
+
+@pytest.mark.parametrize(
+    "row",
+    [*RULES.values(), *FAULT_CLASSES.values(), *FAMILIES_OF_LINES.values(), *AREAS],
+    ids=lambda row: getattr(row, "id", None) or getattr(row, "name", None),
+)
+def test_members_are_of_the_types_that_are_declared(row: Any) -> None:
+    declared = get_type_hints(type(row))
+    wrong = [item.name for item in fields(row) if not _is(getattr(row, item.name), declared[item.name])]
+    assert wrong == []
 
 
 def test_rules_are_found_by_id_in_any_case_and_by_slug() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from rocketfsck.common.wording import PLACE, count_of, fill_template, plain_template, plural_of
 from rocketfsck.verify.finding import Finding, Rule, Scalar, Where
-from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, MEANINGS_OF_ONE_RULE, RULES, describe
 
 from tests.words import faults_of, sentence_faults
 

@@ -24,7 +24,7 @@ from rocketfsck.errors import UsageError
 if TYPE_CHECKING:
     from rocketfsck.repair.plan.table import Row
     from rocketfsck.verify.finding import Rule
-    from rocketfsck.verify.rules.faultclasses import FaultClass
+    from rocketfsck.verify.rules.catalog import FaultClass
 
 
 def _beginning(begun: str) -> list[str]:
@@ -201,7 +201,7 @@ def _line(item: commands_explain.ExplainedLine, palette: Palette, columns: int) 
 
 
 def _rules(rules: Sequence[Rule], palette: Palette, columns: int) -> Iterator[str]:
-    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+    from rocketfsck.verify.rules.catalog import FAULT_CLASSES
 
     for rule in rules:
         yield f"{palette.bold(rule.id)}  {palette.bold(rule.slug)}"

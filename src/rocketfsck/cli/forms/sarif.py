@@ -25,8 +25,7 @@ from rocketfsck.repair.plan.tried import Replacement, replacements_of
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report, suggestions
-from rocketfsck.verify.rules.catalog import RULES, Rule, describe
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES, RULES, Rule, describe
 
 # The `fixes` of SARIF results: bytes of files that a repair replaces, and the bytes that take their place.
 #

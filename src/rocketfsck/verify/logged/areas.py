@@ -1,15 +1,16 @@
-"""What the classes of a broker do to a store, for statements without a row of their own.
+"""Rows of what lines mean (`families/*.json`): the statements that a row is for, and what is known of them.
 
-The longest beginning of a class's name decides.
-
-A row of what lines mean: the statements that it is for, and what is known of them.
+What the classes of a broker do to a store (`areas.json`), for statements without a row of their own. The
+longest beginning of a class's name decides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+from rocketfsck.common.documents import packaged_text
 from rocketfsck.common.rulenames import RuleName
 
 Weight = Literal["normal", "notice", "damage"]
@@ -64,196 +65,28 @@ class ClassArea:
     command: str = "check STORE"
 
 
-AREAS = (
-    ClassArea(
-        ("CommitLog", "FlushDiskWatcher", "MessageExtEncoder", "PutMessage", "MultiDispatch"),
-        "writing, flushing and recovering the commit log",
-        "See whether the log is whole.",
-    ),
-    ClassArea(
-        (
-            "MappedFile",
-            "DefaultMappedFile",
-            "AllocateMappedFile",
-            "TransientStorePool",
-            "SharedByteBuffer",
-            "ReferenceResource",
-            "SelectMapped",
-        ),
-        "the files of the log and of queues, mapped into memory",
-        "See whether files have the right names and sizes.",
-    ),
-    ClassArea(
-        (
-            "DefaultMessageStore",
-            "MessageStore",
-            "RunningFlags",
-            "StoreUtil",
-            "PerfCounter",
-            "StoreStats",
-            "LmqDispatch",
-            "AbstractPluginMessageStore",
-            "HookUtils",
-        ),
-        "loading the store, dispatching its log, answering requests and deleting old files",
-        "See whether the store is sound.",
-    ),
-    ClassArea(
-        (
-            "ConsumeQueue",
-            "AbstractConsumeQueue",
-            "BatchConsumeQueue",
-            "SparseConsumeQueue",
-            "QueueOffset",
-            "BatchOffset",
-            "MultiDispatch",
-            "CombineConsumeQueue",
-        ),
-        "the consume queues: units that lead from queue offsets to records",
-        "See whether each queue fits the log.",
-    ),
-    ClassArea(("IndexFile", "IndexService"), "the index by key", "See whether the index is whole."),
-    ClassArea(
-        ("StoreCheckpoint",),
-        "the checkpoint, from which recovery begins",
-        "See what the next start does.",
-        "simulate STORE",
-    ),
-    ClassArea(
-        (
-            "HA",
-            "DefaultHA",
-            "AbstractHA",
-            "AutoSwitchHA",
-            "GroupTransfer",
-            "EpochFile",
-            "WaitNotify",
-            "FlowMonitor",
-            "HAConnection",
-        ),
-        "replication between master and slave",
-        "If replicas may differ, compare their stores.",
-        "compare STORE OTHER_STORE",
-    ),
-    ClassArea(
-        ("ReplicasManager", "BrokerPreOnline", "SlaveSynchronize", "BrokerMetadata", "TempBrokerMetadata"),
-        "the role of this broker in its group, and configs taken from the master",
-        "If replicas may differ, compare their stores.",
-        "compare STORE OTHER_STORE",
-    ),
-    ClassArea(
-        ("DLedger",), "a commit log that DLedger replicates", "See whether this node's entries are whole."
-    ),
-    ClassArea(
-        ("Timer", "Timeline"),
-        "messages that wait for a timer",
-        "See which messages wait.",
-        "query timers STORE",
-    ),
-    ClassArea(
-        ("Compaction",),
-        "topics of which the newest message of a key is kept",
-        "See whether log and queue of the topic fit.",
-    ),
-    ClassArea(
-        (
-            "RocksDB",
-            "AbstractRocksDB",
-            "RocksGroup",
-            "ConfigRocksDB",
-            "MessageRocksDB",
-            "IndexRocksDB",
-            "TransMessageRocksDB",
-            "TransRocksDB",
-            "OffsetInitializer",
-            "PopConsumerRocksdb",
-            "AbstractRocks",
-            "ConfigStorage",
-            "ConfigHelper",
-            "TopicConfigManagerV2",
-            "SubscriptionGroupManagerV2",
-            "ConsumerOffsetManagerV2",
-        ),
-        "a RocksDB database of the store",
-        "Check reads the database without the broker.",
-    ),
-    ClassArea(
-        (
-            "Tiered",
-            "Flat",
-            "FileSegment",
-            "PosixFile",
-            "MemoryFile",
-            "IndexStore",
-            "IndexItem",
-            "MessageStoreDispatcher",
-            "MessageStoreFetcher",
-            "MessageFetcher",
-            "CompositeFlat",
-            "CompositeQueue",
-            "MessageBuffer",
-            "MessageFormat",
-            "CommitLogInput",
-            "DefaultMetadata",
-            "SliceAppending",
-            "CompositeAccess",
-        ),
-        "tiered storage, where messages are copied to",
-        "The local store is not affected. Check reads the tiered part, too, where it is on this machine.",
-    ),
-    ClassArea(
-        (
-            "ConfigManager",
-            "TopicConfig",
-            "SubscriptionGroup",
-            "ConsumerOffset",
-            "LmqConsumerOffset",
-            "TopicQueueMapping",
-            "TopicRouteInfo",
-            "ConsumerFilter",
-            "Lmq",
-            "BroadcastOffset",
-            "ConsumerOrderInfo",
-            "QueueLevelConsumer",
-            "MemoryConsumerOrder",
-            "BrokerPathConfig",
-        ),
-        "a config file: topics, subscriptions, offsets of groups",
-        "See whether the configs can be read and fit the queues.",
-    ),
-    ClassArea(
-        ("ScheduleMessage",),
-        "delayed messages (levels), whose positions are in delayOffset.json",
-        "See how far each level is.",
-        "query offsets STORE --topic SCHEDULE_TOPIC_XXXX",
-    ),
-    ClassArea(
-        (
-            "Transaction",
-            "AbstractTransactional",
-            "DefaultTransactional",
-            "JDBCTransaction",
-            "TransactionalOp",
-        ),
-        "messages of transactions that wait for their end (RMQ_SYS_TRANS_HALF_TOPIC)",
-        "The store is not affected. See how far the group of transactions is.",
-        "query offsets STORE --group CID_RMQ_SYS_TRANS",
-    ),
-    ClassArea(
-        (
-            "BrokerController",
-            "BrokerStartup",
-            "BrokerStats",
-            "ServiceThread",
-            "MixAll",
-            "UtilAll",
-            "AbstractLite",
-            "LiteLifecycle",
-            "CommitLogDispatcher",
-            "BrokerIdentity",
-            "NotifyMessage",
-        ),
-        "the broker as a whole, its services and its settings",
-        "If the broker did not start, read the earlier lines of store.log, too.",
-    ),
-)
+def _rows(name: str) -> Any:
+    return json.loads(packaged_text(__name__, f"{name}.json"))
+
+
+def _family(name: str, row: dict[str, Any]) -> Family:
+    members: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+    }
+    family = Family(name, **members)
+    return replace(
+        family,
+        rules=tuple(map(RuleName.of_slug, family.rules)),
+        issues=tuple(Issue(*issue) for issue in row.get("issues", ())),
+        normal_if=tuple((hole, value) for hole, value in family.normal_if),
+    )
+
+
+FAMILIES: dict[str, Family] = {
+    name: _family(name, row)
+    for subject in ("recovery", "log", "queues", "disk", "replicas", "services")
+    for name, row in _rows(f"families/{subject}").items()
+}
+"""All rows of what lines mean, in the order in which they are looked through."""
+
+AREAS = tuple(ClassArea(**row | {"begins": tuple(row["begins"])}) for row in _rows("areas"))

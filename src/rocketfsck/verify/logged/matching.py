@@ -13,20 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from rocketfsck.verify.logged.areas import AREAS, ClassArea, Family
-from rocketfsck.verify.logged.families import log, queues, recovery, services
+from rocketfsck.common.documents import packaged_text
+from rocketfsck.verify.logged.areas import AREAS, FAMILIES, ClassArea, Family
 
 HOLE = re.compile(r"\{(\w*)\}")
 _WORD = re.compile(r"[A-Za-z_]{3,}")
-_TABLE = Path(__file__).with_name("statements.tsv")
-
-
-FAMILIES: dict[str, Family] = {
-    family.name: family for module in (recovery, log, queues, services) for family in module.FAMILIES
-}
-"""All rows of what lines mean, in the order in which they are looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +74,7 @@ class Saying:
 @cache
 def statements() -> tuple[Statement, ...]:
     """All statements of the table."""
-    rows = _TABLE.read_text("utf-8").splitlines()[1:]
+    rows = packaged_text(__name__, "statements.tsv").splitlines()[1:]
     return tuple(Statement(*row.split("\t")) for row in rows)
 
 

@@ -1,39 +1,41 @@
-"""The table of all rules, and the words for a finding.
+"""The table of all rules and that of the fault classes, and the words for a finding.
 
-Ids are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit log,
-`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `KV` compaction, `TM` timer, `XR`
+Both are JSON next to this module: `checkpoint.json` has the rules CP, an object for each, by slug, with what
+`Rule` has; `faultclasses.json` the fault classes: what breaks in stores in real life, and what to do about
+it. A rule names the class that a breach of it belongs to; `verify.diagnoses` makes one diagnosis a class from
+the findings. Classes are never renumbered: `C` commit log, `Q` consume queue, `I` index, `K` checkpoint,
+abort and config, `H` replicas and side files, `O` other.
+
+Ids of rules are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit
+log, `CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `KV` compaction, `TM` timer, `XR`
 cross-reference, `RK` RocksDB databases, `TS` tiered storage.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
-from rocketfsck.common.documents import printable
+from rocketfsck.common.documents import packaged_text, printable
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of, duration, fill_template
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import FAMILIES, LEVELS, Finding, Level, Rule, Scalar, Severity, Strictness
-from rocketfsck.verify.rules import (
-    checkpoint,
-    commitlog,
-    config,
-    consumequeue,
-    cross,
-    features,
-    index,
-    rocksdb,
-    store,
-)
 
 __all__ = [
     "FAMILIES",
+    "FAULT_CLASSES",
     "FURTHER",
     "LEVELS",
+    "MEANINGS_OF_ONE_RULE",
     "RULES",
     "UNKNOWN_RULES",
+    "FaultClass",
     "Level",
     "Rule",
     "Strictness",
@@ -43,11 +45,39 @@ __all__ = [
     "severity_of",
 ]
 
+_TABLES = (
+    "store", "commitlog", "consumequeue", "index", "checkpoint", "config", "crossreference", "dledger",
+    "timer", "compaction", "tiered", "rocksdb",
+)  # fmt: skip
+
 FURTHER = "further_count"
 """Name of the only fact of a finding that stands for those of a rule and file that were not kept."""
 
 _LAST_TIMESTAMP = 253_402_300_800_000
 """The beginning of the year 10000, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultClass:
+    """One class: `meaning` says what happened and what follows, `advice` what to do before anything else.
+
+    `found_by` is the command that finds it where no rule does, because one store does not show it.
+    """
+
+    id: str
+    title: str
+    meaning: str
+    advice: str
+    found_by: str = ""
+
+
+def _rows(table: str) -> dict[str, Any]:
+    rows: dict[str, Any] = json.loads(packaged_text(__name__, f"{table}.json"))
+    return rows
+
+
+def _rule(slug: str, row: Mapping[str, Any]) -> Rule:
+    return Rule(**{**row, "id": RuleName.of_slug(slug), "severity": Severity[row["severity"].upper()]})
 
 
 def build_catalog(rules: Iterable[Rule]) -> Mapping[str, Rule]:
@@ -61,21 +91,17 @@ def build_catalog(rules: Iterable[Rule]) -> Mapping[str, Rule]:
 
 
 RULES: Mapping[str, Rule] = build_catalog(
-    [
-        *store.RULES,
-        *commitlog.RULES,
-        *consumequeue.RULES,
-        *index.RULES,
-        *checkpoint.RULES,
-        *config.RULES,
-        *cross.RULES,
-        *cross.DLEDGER_RULES,
-        *features.RULES,
-        *features.COMPACTION_RULES,
-        *features.TIERED_RULES,
-        *rocksdb.RULES,
-    ]
+    _rule(slug, row) for table in _TABLES for slug, row in _rows(table).items()
 )
+
+FAULT_CLASSES: Mapping[str, FaultClass] = MappingProxyType(
+    {name: FaultClass(name, **row) for name, row in _rows("faultclasses").items()}
+)
+
+MEANINGS_OF_ONE_RULE: Mapping[str, str] = MappingProxyType(
+    {RuleName.of_slug(slug): meaning for slug, meaning in _rows("meanings").items()}
+)
+"""What a class means where all of its findings belong to this rule: less than the class may mean."""
 
 UNKNOWN_RULES: frozenset[str] = frozenset(rule.id for rule in RULES.values() if rule.unknown)
 """The rules whose findings are something regular that this version does not know (ADR 0011)."""

@@ -10,9 +10,9 @@ import pytest
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.logged.answers import entries_of, explain_text
-from rocketfsck.verify.logged.areas import AREAS
-from rocketfsck.verify.logged.matching import FAMILIES, Saying, family_of, match, sayings, statements
-from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.logged.areas import AREAS, FAMILIES
+from rocketfsck.verify.logged.matching import Saying, family_of, match, sayings, statements
+from rocketfsck.verify.rules.catalog import FAULT_CLASSES
 
 LOGS = Path(__file__).parents[3] / "data/logs"
 OF_RECOVERY = re.compile(
