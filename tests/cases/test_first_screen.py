@@ -157,6 +157,40 @@ def test_a_directory_where_a_broker_opens_a_file(
         assert "does not start" not in cli("check", root, "--version", "4.9.8").out
 
 
+@pytest.mark.parametrize("dangling", [False, True])
+def test_what_is_where_the_consume_queues_belong(
+    cli: Cli,  # noqa: F811
+    store_dir: Directory,
+    tmp_path: Path,
+    dangling: bool,
+) -> None:
+    """A 5.5.0 broker starts, makes no queue, delivers nothing and sets the flag that refuses all messages."""
+    root = Path(shutil.copytree(store_dir("5.3.3-multiseg"), tmp_path / "store"))
+    queues = root / "consumequeue"
+    shutil.rmtree(queues)
+    whole = cli("simulate", root).out
+    assert "no message" not in whole and "not a directory" not in whole
+    if dangling:
+        queues.symlink_to(tmp_path / "not-mounted" / "consumequeue")
+    else:
+        queues.write_bytes(b"x")
+    found = cli("check", root)
+    reason = "delivers and takes no messages, because consumequeue is not a directory"
+    first, *rest = " ".join(found.out.split()).split(". ", 1)
+    assert found.code == 4 and first.startswith(f"Do not start a broker: it {reason}"), first
+    assert f"starts; {reason}" in " ".join(rest)
+    assert "twice" not in found.out  # what takes no message gives out no queue offset
+    if not dangling:
+        assumed = ("--assume", "consumequeue_file_size", "--assume", "queue_kinds")
+        assert cli("fix", "--yes", *assumed, root).code in (0, 1)
+        assert reason not in " ".join(cli("check", root).out.split())
+
+
+def test_a_broker_that_does_not_read_all_of_a_store(cli: Cli, any_dir: Directory) -> None:  # noqa: F811
+    found = cli("check", "--as-broker", "4.9.7", any_dir("5.5.0-timer"))
+    assert found.out.startswith("Do not start a broker: it never delivers 13 timer messages that wait.\n")
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_a_log_file_that_somebody_compressed(
     cli: Cli,  # noqa: F811

@@ -70,13 +70,16 @@ def _harmful(verdict: Verdict) -> str:
         )
     known = [start for start in verdict.starts if start.covered]
     safe = [start for start in known if start.loads and not start.takes()]
+    others = f" A start of {versions_text(safe, known)} loses nothing." if safe else ""
+    worse = [start for start in known if start not in safe]
+    which = f" of {versions_text(worse, known)}" if safe else ""
     for name, text in HARMS:
         count = max((int(getattr(start, name) or 0) for start in known), default=0)
         if count:
-            others = f" A start of {versions_text(safe, known)} loses nothing." if safe else ""
-            worse = [start for start in known if start not in safe]
-            which = f" of {versions_text(worse, known)}" if safe else ""
             return f"Do not start a broker{which}: its start {fill_numbers(text, count=count)}.{others}"
+    unread = next((start.unread_parts[0] for start in known if start.unread_parts), None)
+    if unread is not None:
+        return f"Do not start a broker{which}: it {visible(unread)}.{others}"
     if verdict.lost_configs:
         return "Do not start a broker: its start would reset config files that it cannot read."
     unknown = fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count or verdict.unlisted_topic_count)

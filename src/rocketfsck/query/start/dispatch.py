@@ -34,7 +34,7 @@ class DispatchRules:
     """What decides where records go: dialect, settings, and what the topics' settings say.
 
     Without `kinds_known` a topic counts as a batch topic from its first inner batch on, too. `rows_in` is
-    the database that has the queues, None where they are files.
+    the database that has the queues, None where they are files. `blocked`: no file of a queue can be made.
     """
 
     dialect: Dialect
@@ -44,6 +44,7 @@ class DispatchRules:
     queue_sizes: Mapping[QueueKind, int]
     kinds_known: bool = True
     rows_in: str | None = None
+    blocked: bool = False
 
 
 class Dispatcher:
@@ -123,8 +124,8 @@ class Dispatcher:
                 self._to_rows(self._queue_of_row(int(queue[part[0]]), False), units)
                 continue
             topic = javatext.java_decode(self.table.names[int(queue[part[0]])][0])
-            missed[row[part]] = not smallfiles.is_queue_name(topic)
-            if not smallfiles.is_directory_name(topic):
+            missed[row[part]] = rules.blocked or not smallfiles.is_queue_name(topic)
+            if rules.blocked or not smallfiles.is_directory_name(topic):
                 continue
             inner = bool((is_main[picked] & is_inner[row[part]]).any())
             model = self._queue_of_row(int(queue[part[0]]), inner)

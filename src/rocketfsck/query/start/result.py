@@ -144,11 +144,21 @@ def _checkpoint_fields(state: StartState) -> int:
     return sum(value != 0 for name, value in state.checkpoint.values().items() if name not in known)
 
 
+def _blocked(state: StartState) -> int | None:
+    return None if state.dispatcher.rules.blocked else 0
+
+
 def _entries(state: StartState) -> int | None:
     return None if _of_kind(OtherKind.DLEDGER_DATA)(state) else 0
 
 
 PARTS: tuple[UnreadPart, ...] = (
+    UnreadPart(
+        lambda _: False,
+        _blocked,
+        "",
+        "delivers and takes no messages, because consumequeue is not a directory",
+    ),
     UnreadPart(
         lambda dialect: dialect.timer_wheel,
         _timers,
@@ -222,8 +232,9 @@ PARTS: tuple[UnreadPart, ...] = (
         "does not deliver the messages in flight (POP) again",
     ),
 )
-"""What versions do not read of what later ones write. What is read by other rules is predicted by the steps
-of the start: records of more than 127 bytes of topic (before 5.1.0), sizes and names of files."""
+"""What versions do not read of what later ones write, and what none can. What is read by other rules is
+predicted by the steps of the start: records of more than 127 bytes of topic (before 5.1.0), sizes and names
+of files."""
 
 FEATURES: tuple[UnreadPart, ...] = (
     UnreadPart(
@@ -290,18 +301,19 @@ def file_changes(
 
 
 def queue_starts(
-    queues: StartQueues, census: losses.Census, deleted_before: Callable[[str, int], int]
+    queues: StartQueues, census: losses.Census, deleted_before: Callable[[str, int], int], *, blocked: bool
 ) -> list[model.QueueStart]:
     """Every queue that the broker has, and those that records name and it has not, by topic and queueId.
 
     A queue that was deleted on purpose begins again with 0. One whose first unit led behind all records that
-    name it had begun again before the start: what they used was given out then.
+    name it had begun again before the start: what they used was given out then. Where queues are `blocked`,
+    no message is taken, and no queue offset given out.
     """
     counted = census.queues().items()
     last = {(java_decode(topic), number): at for (topic, number), at in census.last_records().items()}
     seen = {(java_decode(topic), queue_id): counts for (topic, queue_id), counts in counted}
     for name, (next_offset, missed) in seen.items():
-        if next_offset and last.get(name, -1) < queues.began_at(name):
+        if next_offset and (blocked or last.get(name, -1) < queues.began_at(name)):
             seen[name] = (0, missed)
     starts = [_with_records(start, seen) for start in queues.plain_starts()]
     stated = {(start.topic, start.queue_id) for start in starts}
@@ -357,7 +369,7 @@ def look_of(state: StartState) -> losses.Look:
 
 def start_of(state: StartState, cuts: Cuts) -> model.Start:
     """The start as values."""
-    complete, loading = state.complete, state.loading
+    complete, loading, blocked = state.complete, state.loading, state.dispatcher.rules.blocked
     cut, stale_count = (losses.Ranges(), 0) if state.refusals else _cut(state, cuts)
     unreadable = find_unreadable(state.log_files, state.max_offset, state.queues) if complete else []
     reput = state.reput
@@ -394,7 +406,7 @@ def start_of(state: StartState, cuts: Cuts) -> model.Start:
             state.dispatcher.record_count - state.recovery_count,
             reput.skipped,
         ),
-        queues=tuple(queue_starts(state.queues, state.census, _deleted_queues(state))),
+        queues=tuple(queue_starts(state.queues, state.census, _deleted_queues(state), blocked=blocked)),
         index=state.index.summary(state.max_offset),
         losses=model.Losses(
             cut.result(),

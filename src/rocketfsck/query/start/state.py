@@ -33,7 +33,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import index_note
 from rocketfsck.store.logpaths import without_entries
-from rocketfsck.store.model import Other, QueueKind, Store
+from rocketfsck.store.model import Other, QueueKind, Store, Stray, StrayReason
 from rocketfsck.store.others import SEGMENT_KINDS
 from rocketfsck.store.rocks.families import CONFIG_V2, CURRENT, Content, content_of, databases_of
 from rocketfsck.store.rocks.reading import RocksError, read_rows
@@ -111,6 +111,14 @@ def _failure(other: Other, dialect: Dialect, *, all_rows: bool) -> str | None:
     return None
 
 
+_NO_DIRECTORY = (StrayReason.FILE, StrayReason.SPECIAL, StrayReason.DANGLING)
+
+
+def _is_in_the_way(stray: Stray) -> bool:
+    """Whether something is where the directory of the consume queues belongs, so that none can be made."""
+    return stray.relative == "consumequeue" and stray.reason in _NO_DIRECTORY
+
+
 class StartState:
     """A start on its way: what is given, what follows from settings and files, and what the steps set.
 
@@ -175,6 +183,7 @@ class StartState:
             },
             self.kinds_known,
             self.held.database if self.held.kind == "rows" else None,
+            "consumequeue" not in areas and any(map(_is_in_the_way, store.strays)),
         )
         self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
         kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]
