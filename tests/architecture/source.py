@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,20 @@ TABLES = sorted(SOURCE.glob("verify/**/*.json"))
 """Rows of data: rules, classes of faults, what lines of a log mean."""
 assert TABLES
 assert len(MODULES) > 100, "or the tests of the architecture look at nothing"
+
+
+def table_texts() -> Iterator[tuple[str, str]]:
+    """Every text in the rows of data, with the name of its file."""
+    for path in TABLES:
+        yield from ((path.name, text) for text in _texts_in(json.loads(path.read_text("utf-8"))))
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(member)
 
 
 @cache

@@ -24,7 +24,7 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.damage import DAMAGES
 
 from docs.site import translated
-from tests.architecture.source import MODULES, TABLES, nodes_of
+from tests.architecture.source import MODULES, nodes_of, table_texts
 from tests.chinese import PAGES, english_left, printed_lines
 
 FOLDER = files("rocketfsck.cli.lang") / "zh"
@@ -111,7 +111,7 @@ def _literals() -> str:
             text = _pattern_of(node)
             if text is not None:
                 found.append(_one_line(text))
-    return "\n".join([*found, *(path.read_text("utf-8").replace('\\"', '"') for path in TABLES)])
+    return "\n".join([*found, *(text for _, text in table_texts())])
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in BY_HAND])

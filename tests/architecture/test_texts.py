@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import MODULES, ROOT, nodes_of
+from tests.architecture.source import MODULES, ROOT, nodes_of, table_texts
 from tests.words import faults_of, fragment_faults
 
 PAGES = (
@@ -30,6 +30,7 @@ PAGES = (
 OF_FIELDS = ("many of one", "one of many", "a verb for one")
 """Forms that pages about fields break where they are right: "topicLength i16, topic"."""
 
+_PLACE = re.compile(r"\{[^{}]*\}")
 _PROSE = re.compile(r"[A-Za-z]{2,}[,;:.]? [A-Za-z`]|^(?:It|it|They|they|Its|its|Their|their) ")
 
 
@@ -58,7 +59,7 @@ def _text_of(node: ast.AST) -> str | None:
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.sub(r"\{[^{}]*\}", "{}", node.value)
+        return _PLACE.sub("{}", node.value)
     return None
 
 
@@ -80,6 +81,7 @@ def _is_command(node: ast.FunctionDef) -> bool:
 def test_texts_are_plain() -> None:
     """Texts are in raises, in tables, in f-strings and in help: wherever they are, they are found."""
     texts = [(module, line, text) for module in MODULES for line, text in _texts(module)]
+    texts += [(table, 0, _PLACE.sub("{}", text)) for table, text in table_texts() if _PROSE.search(text)]
     faults = [
         f"{module}:{line}: {fault} in {text!r}"
         for module, line, text in texts
