@@ -157,6 +157,36 @@ def test_a_directory_where_a_broker_opens_a_file(
         assert "does not start" not in cli("check", root, "--version", "4.9.8").out
 
 
+@pytest.mark.parametrize(("name", "target", "error"), [
+    ("lock", "not-mounted/lock", "No such file or directory"),
+    ("checkpoint", "not-mounted/checkpoint", "No such file or directory"),
+    ("checkpoint", "store/checkpoint", "Too many levels of symbolic links"),
+    ("timerwheel", "not-mounted/timerwheel", "No such file or directory"),
+    ("config", "not-mounted", "No such file or directory"),
+    ("lock", "lock", None), ("checkpoint", "checkpoint", None), ("config/topics.json", "topics.json", None),
+])  # fmt: skip
+def test_a_dead_link_where_a_broker_opens_a_file(
+    cli: Cli,  # noqa: F811
+    any_dir: Directory,
+    tmp_path: Path,
+    name: str,
+    target: str,
+    error: str | None,
+) -> None:
+    """A 5.5.0 broker starts where the directory of the link's target is there: it makes the file."""
+    root = Path(shutil.copytree(any_dir("5.5.0-timer"), tmp_path / "store"))
+    if name == "config":
+        shutil.rmtree(root / name)
+    (root / name).unlink(missing_ok=True)
+    (root / name).symlink_to(tmp_path / target)
+    out = " ".join(cli("check", root).out.split())
+    if error is None:
+        assert "does not start" not in out
+    else:
+        assert out.startswith("A broker does not start on this store. ")
+        assert f"does not start: {name}: java.io.FileNotFoundException: {root / name} ({error})" in out
+
+
 @pytest.mark.parametrize("dangling", [False, True])
 def test_what_is_where_the_consume_queues_belong(
     cli: Cli,  # noqa: F811

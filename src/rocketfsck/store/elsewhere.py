@@ -14,6 +14,8 @@ A sample of the newest entries is looked at, never all. Reference 4.5; ADR 0011.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,24 +176,38 @@ def opened_wrongly(store: Store, dialect: Dialect) -> list[tuple[str, bool]]:
     """Places below the root at which a broker of a dialect opens a file, or makes one, and cannot: path, and
     whether a directory has the name; else a file has that of its directory. Each keeps the broker from
     starting."""
-    timers = dialect.timer_wheel and store.settings.flag("timerWheelEnable", True)
-    files = {
-        "lock": True,
-        "checkpoint": True,
-        "abort": dialect.abort_has_pid,
-        "timerwheel": timers,
-        "config/timercheck": timers,
-    }
+    files, timers = _opened_files(store, dialect)
     found = []
     for stray in store.strays:
         if timers and stray.relative == "config" and stray.reason is StrayReason.FILE:
             found.append(("config", False))
-        elif files.get(stray.relative) and (
+        elif stray.relative in files and (
             stray.reason is StrayReason.DIRECTORY
             or (stray.reason is StrayReason.UNKNOWN and stray.path.is_dir())
         ):
             found.append((stray.relative, True))
     return found
+
+
+def _opened_files(store: Store, dialect: Dialect) -> tuple[set[str], bool]:
+    """The files that a broker opens or makes on its start, or gives up; whether it has timers."""
+    timers = dialect.timer_wheel and store.settings.flag("timerWheelEnable", True)
+    files = {"lock", "checkpoint"}
+    files |= {"abort"} if dialect.abort_has_pid else set()
+    return (files | {"timerwheel", "config/timercheck"} if timers else files), timers
+
+
+def dead_links(store: Store, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """Links without a target in place of a file that a broker opens, or of its directory: path below the
+    root, and what the system says. Each keeps the broker from starting; it makes a file that is missing."""
+    files, timers = _opened_files(store, dialect)
+    for stray in store.strays:
+        if stray.reason is not StrayReason.DANGLING:
+            continue
+        target = Path(os.path.realpath(stray.path))
+        is_made = stray.relative in files and not target.is_symlink() and target.parent.is_dir()
+        if not is_made and (stray.relative in files or (timers and stray.relative == "config")):
+            yield stray.relative, os.strerror(errno.ELOOP if target.is_symlink() else errno.ENOENT)
 
 
 def has_log_elsewhere(store: Store) -> bool:

@@ -37,7 +37,7 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.elsewhere import opened_wrongly
+from rocketfsck.store.elsewhere import dead_links, opened_wrongly
 from rocketfsck.store.model import Store
 
 ACCELERATED_REASON = (
@@ -89,12 +89,14 @@ def run_start(state: StartState) -> None:
 
 
 def _opened_wrongly(store: Store, dialect: Dialect) -> Iterator[Refusal]:
-    """Directories with the names of files that a broker opens, and a file with the name of a directory."""
+    """Directories and dead links in place of files that a broker opens, or a file in place of a directory."""
     for relative, is_directory in opened_wrongly(store, dialect):
         if is_directory:
             yield Refusal(relative, DIRECTORY_REASON.format(name=store.root / relative))
         else:
             yield Refusal(relative, NO_DIRECTORY_REASON.format(name=store.root / relative / "timercheck"))
+    for relative, error in dead_links(store, dialect):
+        yield Refusal(relative, f"java.io.FileNotFoundException: {store.root / relative} ({error})")
 
 
 def _recover(state: StartState) -> None:
