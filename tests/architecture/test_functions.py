@@ -54,7 +54,6 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("store/opening.py", "_open_store"): (64, 8, FIELDS),
     ("verify/run.py", "check_store"): (114, 8, ORDER),
     ("verify/tasks/execute.py", "execute"): (77, 8, ORDER),
-    ("writer/damage/derive.py", "derive_queue"): (68, 8, "one question a kind of change, in their order"),
     ("writer/synth/bulk.py", "kernel_input"): (61, 8, FIELDS),
     ("writer/synth/__init__.py", "synthesize"): (60, 9, CONDITIONS),
 }

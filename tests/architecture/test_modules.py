@@ -13,7 +13,6 @@ SLACK = 40
 
 LONG = {
     "scan/compiled/records.py": (630, "one compiled pass over records: its parts share twenty variables"),
-    "writer/damage/indexfaults.py": (640, "a table of faults with the few lines that each of them takes"),
 }  # fmt: skip
 """Longer modules: how long each may get, and why it is one."""
 

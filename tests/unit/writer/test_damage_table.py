@@ -12,13 +12,7 @@ from rocketfsck.writer.damage.run import MODULES, build_table
 
 
 def test_a_fault_is_named_by_its_function_and_told_by_its_docstring() -> None:
-    @damage(
-        "C1",
-        causes=(RuleName.LOG_TORN_TAIL,),
-        needs="a record",
-        may_also=frozenset({RuleName.RECORD_MALFORMED}),
-        options={"at": "where"},
-    )
+    @damage("C1", RuleName.LOG_TORN_TAIL, "a record", RuleName.RECORD_MALFORMED, options={"at": "where"})
     def torn_twice(job: Job) -> None:
         """The last record was
         torn twice.

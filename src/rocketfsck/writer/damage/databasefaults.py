@@ -35,13 +35,10 @@ from rocketfsck.writer.damage.model import RECORD_CHANGED, TAIL_LOST, PromisedPl
 NODE = "a DLedger log"
 _WALKED = 5000
 _OF_ENTRY = rules(
-    RuleName.DLEDGER_INDEX_ENTRY,
-    RuleName.DLEDGER_ENTRY_PLACE,
-    RuleName.DLEDGER_RANGE,
-    RuleName.DLEDGER_TERM,
+    RuleName.DLEDGER_INDEX_ENTRY, RuleName.DLEDGER_ENTRY_PLACE, RuleName.DLEDGER_RANGE, RuleName.DLEDGER_TERM,
     RuleName.LOG_BOUNDARY_LOST,
-)
-_OF_LOST = _OF_ENTRY | TAIL_LOST | rules(RuleName.LOG_TORN_TAIL, RuleName.DLEDGER_STATE)
+)  # fmt: skip
+_OF_LOST = rules(_OF_ENTRY, TAIL_LOST, RuleName.LOG_TORN_TAIL, RuleName.DLEDGER_STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,69 +114,68 @@ def _set_header(job: Job, name: str, value: int) -> _Entry:
     return entry
 
 
-@damage("H4", causes=(RuleName.DLEDGER_ENTRY_PLACE,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_ENTRY_PLACE, NODE, _OF_ENTRY)
 def dledger_entry_place(job: Job) -> None:
     """A DLedger entry has a wrong position."""
     entry = _set_header(job, "pos", 1 + job.rng.randrange(1 << 40))
-    job.promise(RuleName.DLEDGER_ENTRY_PLACE, entry.header_place)
+    job.promise(entry.header_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_ENTRY)
 def dledger_entry_term(job: Job) -> None:
     """A DLedger entry has another term than its unit."""
     entry = _set_header(job, "term", 1000 + job.rng.randrange(1 << 20))
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+    job.promise(entry.unit_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_ENTRY)
 def dledger_entry_number(job: Job) -> None:
     """A DLedger entry has another number than its unit."""
     entry = _set_header(job, "index", (1 << 40) + job.rng.randrange(1 << 20))
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+    job.promise(entry.unit_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_ENTRY)
 def dledger_entry_size(job: Job) -> None:
     """A DLedger entry states another size than its body has."""
     entry = _set_header(job, "size", 1 + job.rng.randrange(dledger.ENTRY_HEADER_SIZE - 1))
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+    job.promise(entry.unit_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_UNUSED_FIELD,), needs=NODE)
+@damage("H4", RuleName.DLEDGER_UNUSED_FIELD, NODE)
 def dledger_entry_crc(job: Job) -> None:
     """A DLedger entry's field that every version leaves zero has a value."""
     entry = _set_header(job, "bodyCrc", 1 + job.rng.randrange(1 << 30))
-    job.promise(RuleName.DLEDGER_UNUSED_FIELD, entry.header_place)
+    job.promise(entry.header_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_ENTRY)
 def dledger_unit_place(job: Job) -> None:
     """A unit of the DLedger index points to a place where no entry begins."""
     entry = _entry(job)
     place = entry.values["pos"] + 1 + job.rng.randrange(dledger.ENTRY_HEADER_SIZE)
     _set(job, dledger.DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "pos", place)
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+    job.promise(entry.unit_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_ENTRY)
 def dledger_unit_size(job: Job) -> None:
     """A unit of the DLedger index has another size than its entry."""
     entry = _entry(job)
     value = entry.values["size"] + 1 + job.rng.randrange(1 << 20)
     _set(job, dledger.DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "size", value)
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+    job.promise(entry.unit_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_ENTRY)
 def dledger_unit_empty(job: Job) -> None:
     """A unit in the middle of the DLedger index is zero."""
     entry = _entry(job)
     job.editor.write(entry.index.relative, entry.unit_pos, bytes(dledger.INDEX_UNIT_SIZE))
-    job.note = f"unit {entry.values['index']} of the DLedger index is zero"
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+    job.done(f"unit {entry.values['index']} of the DLedger index is zero", entry.unit_place)
 
 
-@damage("H4", causes=(RuleName.RECORD_BODY_CRC,), needs=NODE, may_also=RECORD_CHANGED)
+@damage("H4", RuleName.RECORD_BODY_CRC, NODE, RECORD_CHANGED)
 def dledger_record_body(job: Job) -> None:
     """One bit of a record's body in a DLedger entry is flipped."""
     record = job.record(
@@ -187,54 +183,46 @@ def dledger_record_body(job: Job) -> None:
     )
     pos = record.body_pos + job.rng.randrange(record.body_size)
     job.flip_bit(record.file.relative, pos)
-    job.note = f"one bit of byte {pos} of {record.file.relative}, in a body"
-    job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
+    job.done(f"one bit of byte {pos} of {record.file.relative}, in a body", job.record_place(record))
 
 
-@damage("H4", causes=(RuleName.SEGMENT_LENGTH,), needs=NODE, may_also=_OF_LOST)
+@damage("H4", RuleName.SEGMENT_LENGTH, NODE, _OF_LOST)
 def dledger_data_short(job: Job) -> None:
     """A DLedger data file ends within an entry."""
     entry = _entry(job)
     size = entry.pos + 1 + job.rng.randrange(entry.values["size"] - 1)
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(entry.data.relative, size)
-    job.note = f"{entry.data.relative} cut to {size} bytes"
-    job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(entry.data.relative, 0, size))
+    job.done(f"{entry.data.relative} cut to {size} bytes", PromisedPlace(entry.data.relative, 0, size))
 
 
-@damage(
-    "H4",
-    causes=(RuleName.DLEDGER_INDEX_ENTRY,),
-    needs=NODE,
-    may_also=_OF_LOST | rules(RuleName.COMMITLOG_MISSING),
-)
+@damage("H4", RuleName.DLEDGER_INDEX_ENTRY, NODE, _OF_LOST, RuleName.COMMITLOG_MISSING)
 def dledger_data_missing(job: Job) -> None:
     """The only DLedger data file is missing."""
     index, entry = _index(job), _entry(job)
     files = [file for file in job.store.commitlog.files if file.in_entries]
     job.need(len(files) == 1, "single DLedger data file")
     job.editor.remove(entry.data.relative)
-    job.note = f"{entry.data.relative} removed"
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, PromisedPlace(index.relative, 0, dledger.INDEX_UNIT_SIZE))
+    job.done(f"{entry.data.relative} removed", PromisedPlace(index.relative, 0, dledger.INDEX_UNIT_SIZE))
 
 
-@damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_RANGE, NODE, _OF_ENTRY)
 def dledger_index_tail(job: Job) -> None:
     """The DLedger index ends before its log."""
     entry = _entry(job)
     size = job.editor.used_size(entry.index.relative) - entry.unit_pos
     job.editor.write(entry.index.relative, entry.unit_pos, bytes(size))
-    job.note = f"the DLedger index is zero from unit {entry.values['index']} on"
-    job.promise(RuleName.DLEDGER_RANGE, entry.header_place)
+    job.done(f"the DLedger index is zero from unit {entry.values['index']} on", entry.header_place)
 
 
-@damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)
+@damage("H4", RuleName.DLEDGER_RANGE, NODE, _OF_ENTRY)
 def dledger_index_missing(job: Job) -> None:
     """The DLedger index is missing."""
     file = _index(job)
     job.editor.remove(file.relative)
-    job.note = f"{file.relative} removed"
-    job.promise(RuleName.DLEDGER_RANGE)
+    job.done(
+        f"{file.relative} removed",
+    )
 
 
 def _state(job: Job, name: str) -> str:
@@ -243,44 +231,38 @@ def _state(job: Job, name: str) -> str:
     return file
 
 
-@damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
+@damage("H4", RuleName.DLEDGER_STATE, NODE)
 def dledger_checkpoint_ahead(job: Job) -> None:
     """DLedger's checkpoint counts more agreed entries than exist."""
     file = _state(job, "checkpoint")
     data = f"committedIndex={(1 << 40) + job.rng.randrange(1 << 20)}\nendIndex=1\n".encode()
     job.editor.replace(file, data)
-    job.note = f"{file} names an entry that does not exist"
-    job.promise(RuleName.DLEDGER_STATE, PromisedPlace(file, 0, len(data)))
+    job.done(f"{file} names an entry that does not exist", PromisedPlace(file, 0, len(data)))
 
 
-@damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
+@damage("H4", RuleName.DLEDGER_STATE, NODE)
 def dledger_checkpoint_missing(job: Job) -> None:
     """DLedger's checkpoint is missing."""
     file = _state(job, "checkpoint")
     job.editor.remove(file)
-    job.note = f"{file} removed"
-    job.promise(RuleName.DLEDGER_STATE, PromisedPlace(file))
+    job.done(f"{file} removed", PromisedPlace(file))
 
 
-@damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
+@damage("H4", RuleName.DLEDGER_STATE, NODE)
 def dledger_term_text(job: Job) -> None:
     """DLedger's currterm holds no number."""
     file = _state(job, "currterm")
     data = b"voteLeader=n0\ncurrTerm=\x00\x00\n"
     job.editor.replace(file, data)
-    job.note = f"{file} has no number"
-    job.promise(RuleName.DLEDGER_STATE, PromisedPlace(file, 0, len(data)))
+    job.done(f"{file} has no number", PromisedPlace(file, 0, len(data)))
 
 
 DATABASE = "a RocksDB of consume queues"
 CURRENT = "CURRENT"
 _UNREAD = rules(
-    RuleName.DATABASE_UNREADABLE,
-    RuleName.DATABASE_FILE_MISSING,
-    RuleName.DATABASE_FILE_DAMAGED,
-    RuleName.QUEUE_MISSING,
-    RuleName.UNKNOWN_DATABASE,
-)
+    RuleName.DATABASE_UNREADABLE, RuleName.DATABASE_FILE_MISSING, RuleName.DATABASE_FILE_DAMAGED,
+    RuleName.QUEUE_MISSING, RuleName.UNKNOWN_DATABASE,
+)  # fmt: skip
 """What nobody can read of a database, and what is then not known of its queues."""
 
 
@@ -306,84 +288,76 @@ def _manifest(job: Job) -> StoreFile:
     return job.choose([file for file in other.files if file.name == named], "manifest that CURRENT names")
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_current_missing(job: Job) -> None:
     """CURRENT of a database of consume queues is missing."""
     file = f"{_database(job).relative}/{CURRENT}"
     job.editor.remove(file)
-    job.note = f"{file} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(file))
+    job.done(f"{file} removed", PromisedPlace(file))
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
 def database_current_flipped(job: Job) -> None:
     """CURRENT of a database of consume queues does not name a manifest."""
     file = f"{_database(job).relative}/{CURRENT}"
     job.editor.write(file, 0, b"m")
-    job.note = f"{file} begins with m"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file))
+    job.done(f"{file} begins with m", PromisedPlace(file))
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_manifest_missing(job: Job) -> None:
     """The manifest of a database of consume queues is missing."""
     file = _manifest(job).relative
     job.editor.remove(file)
-    job.note = f"{file} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(file))
+    job.done(f"{file} removed", PromisedPlace(file))
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
 def database_manifest_cut(job: Job) -> None:
     """The manifest of a database of consume queues ends too early."""
     file = _manifest(job)
     size = 1 + job.rng.randrange(6)
     job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file.relative))
+    job.done(f"{file.relative} cut to {size:,} bytes", PromisedPlace(file.relative))
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
 def database_manifest_flipped(job: Job) -> None:
     """One bit of the manifest of a database of consume queues is flipped."""
     file = _manifest(job)
     pos = job.rng.randrange(7, file.size)
     job.flip_bit(file.relative, pos)
-    job.note = f"one bit of byte {pos} of {file.relative}"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file.relative))
+    job.done(f"one bit of byte {pos} of {file.relative}", PromisedPlace(file.relative))
 
 
 def _table(job: Job) -> StoreFile:
     return job.choose(_files(_database(job), ".sst"), "table")
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_table_missing(job: Job) -> None:
     """A table of a database of consume queues is missing."""
     file = _table(job).relative
     job.editor.remove(file)
-    job.note = f"{file} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(file))
+    job.done(f"{file} removed", PromisedPlace(file))
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
 def database_table_cut(job: Job) -> None:
     """A table of a database of consume queues is shorter than the manifest says."""
     file = _table(job)
     size = job.rng.randrange(file.size)
     job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file.relative))
+    job.done(f"{file.relative} cut to {size:,} bytes", PromisedPlace(file.relative))
 
 
-@damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
+@damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_log_missing(job: Job) -> None:
     """The WAL of a database of consume queues is missing."""
     logs = _files(_database(job), ".log")
     job.need(len(logs) == 1, "RocksDB of consume queues with one WAL")
     job.editor.remove(logs[0].relative)
-    job.note = f"{logs[0].relative} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(logs[0].relative))
+    job.done(f"{logs[0].relative} removed", PromisedPlace(logs[0].relative))
 
 
 MESSAGES = "a RocksDB of messages"
@@ -428,7 +402,7 @@ def _write(job: Job, rows: _DatabaseRows) -> None:
             job.editor.create(f"{directory}/{path.name}", path.read_bytes())
 
 
-@damage(None, causes=(RuleName.ROW_TIME,), needs=DATABASE)
+@damage(None, RuleName.ROW_TIME, DATABASE)
 def database_unit_time(job: Job) -> None:
     """The row of a unit has another storeTime than its record."""
     rows = _rows(job, QUEUE_DATABASES, "RocksDB with units")
@@ -441,7 +415,7 @@ def database_unit_time(job: Job) -> None:
     topic = key.topic.decode("utf-8", "replace")
     job.note = f"the storeTime of the unit {topic}/{key.queue_id}/{key.cq_offset} in {rows.other.relative}"
     place = PromisedPlace(topic=topic, queue_id=key.queue_id, queue_offset=key.cq_offset)
-    job.promise(RuleName.ROW_TIME, place)
+    job.promise(place)
 
 
 def _is_unit(key: bytes, value: bytes) -> bool:
@@ -452,7 +426,7 @@ def _is_unit(key: bytes, value: bytes) -> bool:
     return len(value) == ROCKS_UNIT.size
 
 
-@damage(None, causes=(RuleName.INDEX_ROW_MISSING, RuleName.INDEX_ROW_DANGLING), needs=MESSAGES)
+@damage(None, (RuleName.INDEX_ROW_MISSING, RuleName.INDEX_ROW_DANGLING), MESSAGES)
 def database_index_row(job: Job) -> None:
     """The index row of a key belongs to another key."""
     rows = _rows(job, ("rocksdbstore",), "RocksDB with an index")
@@ -465,8 +439,8 @@ def database_index_row(job: Job) -> None:
     _write(job, rows)
     job.note = f"an index row of the record at {found.physical_offset} in {rows.other.relative}"
     place = PromisedPlace(rows.other.relative, physical_offset=found.physical_offset)
-    job.promise(RuleName.INDEX_ROW_MISSING, place)
-    job.promise(RuleName.INDEX_ROW_DANGLING, place)
+    job.promise(place, RuleName.INDEX_ROW_MISSING)
+    job.promise(place, RuleName.INDEX_ROW_DANGLING)
 
 
 def _is_index_key(key: bytes) -> bool:
@@ -477,11 +451,9 @@ def _is_index_key(key: bytes) -> bool:
 
 
 @damage(
-    None,
-    causes=(RuleName.DATABASE_FILE_DAMAGED, RuleName.DATABASE_LOG_CUT),
-    needs=WAL,
-    may_also=rules(RuleName.DATABASE_CONFIG, RuleName.DATABASE_UNREADABLE),
-)
+    None, (RuleName.DATABASE_FILE_DAMAGED, RuleName.DATABASE_LOG_CUT), WAL, RuleName.DATABASE_CONFIG,
+    RuleName.DATABASE_UNREADABLE,
+)  # fmt: skip
 def database_log_torn(job: Job) -> None:
     """The WAL of a database ends within its last record."""
     logs = [
@@ -495,7 +467,7 @@ def database_log_torn(job: Job) -> None:
     size = ends[-1] - 1 - job.rng.randrange(6)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} cut to {size:,} bytes, {ends[-1]:,} of them whole records"
-    job.promise((RuleName.DATABASE_FILE_DAMAGED, RuleName.DATABASE_LOG_CUT), PromisedPlace(file.relative))
+    job.promise(PromisedPlace(file.relative))
 
 
 def _ends(job: Job, file: StoreFile) -> list[int]:

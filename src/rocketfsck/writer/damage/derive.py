@@ -7,6 +7,7 @@ after a BLANK. Then nothing is promised, and the reason is given.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,49 +19,48 @@ from rocketfsck.formats import checkpoint, config, consumequeue, indexfile, time
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.spans import distinct
+from rocketfsck.writer.damage.editing import field_span
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import PromisedPlace
+from rocketfsck.writer.damage.model import LINKS, SLOTS, PromisedPlace
 from rocketfsck.writer.damage.scenes import IndexScene, LogRecord, LogScene, QueueScene
 
 PROMISE_LIMIT = 64
 """Promises that one act makes of one area; the hashes show what else was hit."""
 
 STRUCTURE = ("totalSize", "magicCode", "bodyLength", "topicLength", "propertiesLength")
+BROKEN = (RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.RECORD_MALFORMED)
 LOST_RECORD = (
-    RuleName.LOG_BOUNDARY_LOST,
-    RuleName.LOG_TORN_TAIL,
-    RuleName.RECORD_MALFORMED,
-    RuleName.RECORD_NEGATIVE_FIELD,
-    RuleName.BLANK_TOO_EARLY,
-    RuleName.BYTES_BEHIND_END,
+    *BROKEN, RuleName.RECORD_NEGATIVE_FIELD, RuleName.BLANK_TOO_EARLY, RuleName.BYTES_BEHIND_END,
     RuleName.LOG_NO_RECORDS,
-)
-TAIL = (
-    RuleName.LOG_BOUNDARY_LOST,
-    RuleName.LOG_TORN_TAIL,
-    RuleName.RECORD_MALFORMED,
-    RuleName.STALE_TAIL,
-    RuleName.BYTES_BEHIND_END,
-    RuleName.LOG_NO_RECORDS,
-)
+)  # fmt: skip
+TAIL = (*BROKEN, RuleName.STALE_TAIL, RuleName.BYTES_BEHIND_END, RuleName.LOG_NO_RECORDS)
 BLANK = (
-    RuleName.LOG_BOUNDARY_LOST,
-    RuleName.LOG_TORN_TAIL,
-    RuleName.RECORD_MALFORMED,
-    RuleName.BLANK_SIZE,
-    RuleName.BLANK_MISSING,
-    RuleName.BLANK_TOO_EARLY,
-    RuleName.BYTES_BEHIND_END,
+    *BROKEN, RuleName.BLANK_SIZE, RuleName.BLANK_MISSING, RuleName.BLANK_TOO_EARLY, RuleName.BYTES_BEHIND_END,
     RuleName.LOG_NO_RECORDS,
-)
-LINKS = (
-    RuleName.INDEX_CHAIN_SELF_LOOP,
-    RuleName.INDEX_CHAIN_CYCLE,
-    RuleName.INDEX_CHAIN_NOT_DECREASING,
-    RuleName.INDEX_CHAIN_OUT_OF_RANGE,
-    RuleName.INDEX_CHAIN_CROSS_LINK,
-    RuleName.INDEX_CHAIN_SKIPS,
-)
+)  # fmt: skip
+BEHIND_UNITS = (
+    RuleName.UNIT_ORDER, RuleName.PRE_BLANK_MISPLACED, RuleName.UNIT_STALE, RuleName.UNIT_INVALID,
+    RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_GHOST,
+)  # fmt: skip
+BATCH_UNIT = (
+    RuleName.UNIT_HOLE, RuleName.UNIT_ORDER, RuleName.UNIT_INVALID, RuleName.BATCH_UNIT_BASE,
+    RuleName.BATCH_UNIT_RESERVED, RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_GHOST,
+    RuleName.UNIT_SIZE, RuleName.UNIT_TAGS_CODE, RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.BATCH_UNIT_CONTENT,
+)  # fmt: skip
+TAGS_CODE = (RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT, RuleName.EXT_ADDRESS_DANGLING)
+CONFIG_TEXT = (RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK, RuleName.CONFIG_TRAILING_BYTES)
+INDEX_COUNT = (
+    RuleName.INDEX_LENGTH, RuleName.INDEX_HEADER_COUNT, *SLOTS, RuleName.INDEX_ENTRY_ORPHAN,
+    RuleName.INDEX_ENTRY_BEHIND_COUNT, RuleName.INDEX_EMPTY,
+)  # fmt: skip
+KEY_HASH = (*LINKS, *SLOTS, RuleName.INDEX_ENTRY_ORPHAN, RuleName.INDEX_ENTRY_HASH, RuleName.ENTRY_KEY)
+ENTRY_OFFSET = (
+    RuleName.INDEX_HEADER_RANGE, RuleName.INDEX_ENTRY_ORDER, RuleName.INDEX_FILE_ORDER,
+    RuleName.ENTRY_BEYOND_LOG, RuleName.ENTRY_DANGLING, RuleName.ENTRY_KEY, RuleName.ENTRIES_EXPIRED,
+    RuleName.ENTRY_OF_DAMAGED_RECORD, RuleName.ENTRY_IN_MISSING_SEGMENT,
+)  # fmt: skip
+"""Rules of which one sees that this is others than it was; which one depends on what the bytes became."""
+
 _BACKUP = ".bak"
 TIME_TOLERANCE = 5
 """Seconds of an entry's timeDiff that may be rounding, or a clock."""
@@ -73,10 +73,6 @@ class Hit:
     start: int
     before: bytes
     after: bytes
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.before)
 
     def runs(self) -> list[tuple[int, int]]:
         """Half-open file positions of the bytes that differ."""
@@ -109,14 +105,20 @@ def derive_log(job: Job, log: LogScene, hits: Sequence[Hit]) -> str:
     numbers = list(dict.fromkeys(touched))[:PROMISE_LIMIT]
     reasons = [_derive_record(job, log, log.record(number), runs) for number in numbers]
     if log.blank_pos is not None and _overlaps(runs, log.blank_pos, log.blank_pos + 8):
-        job.promise(BLANK, PromisedPlace(log.file.relative, log.blank_pos, log.size), touches=True)
+        job.promise(PromisedPlace(log.file.relative, log.blank_pos, log.size), *BLANK, touches=True)
     behind = [(max(low, log.live_end), high) for low, high in runs if high > log.live_end]
     if behind and log.blank_pos is not None:
         reasons.append("bytes after a BLANK have no meaning")
     elif behind:
         place = PromisedPlace(log.file.relative, behind[0][0], behind[-1][1])
-        job.promise(TAIL, place, touches=True)
+        job.promise(place, *TAIL, touches=True)
     return _why(job, reasons)
+
+
+def _promised(job: Job, place: PromisedPlace, *rules: RuleName, touches: bool = False) -> str:
+    """Promise it: then there is no reason why nothing is."""
+    job.promise(place, *rules, touches=touches)
+    return ""
 
 
 def _why(job: Job, reasons: Sequence[str]) -> str:
@@ -139,31 +141,24 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
         start = record.pos
         if start and not job.editor.read(record.file.relative, start, start + 8).strip(b"\0"):
             start = max(start - 3, 0)
-        job.promise(LOST_RECORD, PromisedPlace(place.file, start, record.end), touches=True)
-        return ""
+        return _promised(job, PromisedPlace(place.file, start, record.end), *LOST_RECORD, touches=True)
     if record.traits & Trait.PROPERTY_CRC and _overlaps(runs, record.pos, record.end - PROPERTY_CRC_SIZE):
-        job.promise((RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_PROPERTIES_NUL), place, touches=True)
+        job.promise(place, RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_PROPERTIES_NUL, touches=True)
     if hit & {"body", "bodyCRC"} and record.body_size > 0:
-        job.promise(RuleName.RECORD_BODY_CRC, place, touches=True)
-        return ""
+        return _promised(job, place, RuleName.RECORD_BODY_CRC, touches=True)
     if "physicalOffset" in hit:
-        job.promise(RuleName.RECORD_PHYSICAL_OFFSET, place, touches=True)
-        return ""
+        return _promised(job, place, RuleName.RECORD_PHYSICAL_OFFSET, touches=True)
     if "topic" in hit:
         unit = job.unit_of(record)
         if unit is not None:
-            job.promise(
-                RuleName.UNIT_GHOST, PromisedPlace(unit.file.relative, unit.start, unit.end), touches=True
-            )
-            return ""
+            own = PromisedPlace(unit.file.relative, unit.start, unit.end)
+            return _promised(job, own, RuleName.UNIT_GHOST, touches=True)
     if "properties" in hit and _is_torn(job.editor.read(record.file.relative, *spans["properties"])):
-        job.promise(RuleName.RECORD_PROPERTIES_NUL, place, touches=True)
-        return ""
+        return _promised(job, place, RuleName.RECORD_PROPERTIES_NUL, touches=True)
     for name in ("bornHost", "storeHost"):
         port = spans[name][1] - 4
         if name in hit and any(job.editor.read(record.file.relative, port, port + 2)):
-            job.promise(RuleName.RECORD_HOST_PORT, place, touches=True)
-            return ""
+            return _promised(job, place, RuleName.RECORD_HOST_PORT, touches=True)
     return f"no rule can detect every change of {', '.join(sorted(hit))}"
 
 
@@ -171,8 +166,9 @@ def _derive_empty_file(job: Job, log: LogScene) -> str:
     """Nothing is left of a file."""
     start = log.file.start_offset or 0
     if any(len(job.log(file)) for file in job.log_files if (file.start_offset or 0) > start):
-        job.promise(RuleName.SEGMENT_ZERO_INSIDE, PromisedPlace(log.file.relative, 0, log.size, start))
-        return ""
+        return _promised(
+            job, PromisedPlace(log.file.relative, 0, log.size, start), RuleName.SEGMENT_ZERO_INSIDE
+        )
     return _derive_lost_end(job, log.record(0))
 
 
@@ -181,8 +177,9 @@ def _derive_lost_end(job: Job, record: LogRecord) -> str:
     unit = job.unit_of(record)
     if unit is None:
         return "the end of the log is zeros, and units point elsewhere"
-    job.promise(RuleName.UNIT_BEYOND_LOG, PromisedPlace(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
-    return ""
+    return _promised(
+        job, PromisedPlace(topic=unit.queue.topic, queue_id=unit.queue.queue_id), RuleName.UNIT_BEYOND_LOG
+    )
 
 
 def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) -> str:
@@ -190,9 +187,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
     runs = _changed(hits)
     size = scene.queue.unit_size
     start = next(item.start_offset or 0 for item in scene.files if item.relative == file)
-    touched = sorted(
-        {(start + pos) // size for low, high in runs for pos in (*range(low, high, size), high - 1)}
-    )
+    touched = _touched(runs, -start, size)
     reasons: list[str] = []
     before = -2
     for index in touched[:PROMISE_LIMIT]:
@@ -203,18 +198,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
         place = PromisedPlace(unit.file.relative, unit.start, unit.end)
         if index >= scene.end_index:
             if not neighbour:
-                job.promise(
-                    (
-                        RuleName.UNIT_ORDER,
-                        RuleName.PRE_BLANK_MISPLACED,
-                        RuleName.UNIT_STALE,
-                        RuleName.UNIT_INVALID,
-                        RuleName.UNIT_BEYOND_LOG,
-                        RuleName.UNIT_GHOST,
-                    ),
-                    place,
-                    touches=True,
-                )
+                job.promise(place, *BEHIND_UNITS, touches=True)
             continue
         record = job.record_at(unit.offset)
         own = job.unit_of(record) if record is not None else None
@@ -225,31 +209,13 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
             continue  # findings on neighbours are reported at the first of them
         low, high = unit.start, unit.start + consumequeue.UNIT.offset("tagsCode")
         if scene.queue.kind == "batch":
-            rules = (
-                RuleName.UNIT_HOLE,
-                RuleName.UNIT_ORDER,
-                RuleName.UNIT_INVALID,
-                RuleName.BATCH_UNIT_BASE,
-                RuleName.BATCH_UNIT_RESERVED,
-                RuleName.RECORD_WITHOUT_UNIT,
-                RuleName.UNIT_BEYOND_LOG,
-                RuleName.UNIT_GHOST,
-                RuleName.UNIT_SIZE,
-                RuleName.UNIT_TAGS_CODE,
-                RuleName.UNIT_OF_DAMAGED_RECORD,
-                RuleName.BATCH_UNIT_CONTENT,
-            )
-            job.promise(rules, PromisedPlace(topic=scene.queue.topic, queue_id=scene.queue.queue_id))
+            job.promise(PromisedPlace(topic=scene.queue.topic, queue_id=scene.queue.queue_id), *BATCH_UNIT)
         elif _overlaps(runs, low, low + 8):
-            job.promise((RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_SHIFTED), place, touches=True)
+            job.promise(place, RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_SHIFTED, touches=True)
         elif _overlaps(runs, low + 8, high):
-            job.promise((RuleName.UNIT_SIZE, RuleName.RECORD_WITHOUT_UNIT), place, touches=True)
+            job.promise(place, RuleName.UNIT_SIZE, RuleName.RECORD_WITHOUT_UNIT, touches=True)
         elif scene.queue.topic != timer.SCHEDULE_TOPIC:
-            job.promise(
-                (RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT, RuleName.EXT_ADDRESS_DANGLING),
-                place,
-                touches=True,
-            )
+            job.promise(place, *TAGS_CODE, touches=True)
         else:
             reasons.append("a check compares a delivery time only with those of the other units")
     return _why(job, reasons)
@@ -260,143 +226,66 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
     if not index.sound or not index.used:
         return "the index file was not sound before, or is empty"
     runs = _changed(hits)
-    file = index.file.relative
-    reasons: list[str] = []
-    count_start = indexfile.HEADER.offset("indexCount")
-    if _overlaps(runs, count_start, count_start + 4):
-        job.promise(
-            (
-                RuleName.INDEX_LENGTH,
-                RuleName.INDEX_HEADER_COUNT,
-                RuleName.INDEX_SLOT_OUT_OF_RANGE,
-                RuleName.INDEX_SLOT_HEAD,
-                RuleName.INDEX_ENTRY_ORPHAN,
-                RuleName.INDEX_ENTRY_BEHIND_COUNT,
-                RuleName.INDEX_EMPTY,
-            ),
-            PromisedPlace(file),
-        )
-        return ""
-    entries = _touched_entries(index, runs)
-    hashes = [
-        entry
-        for entry in entries
-        if 0 < entry <= index.used and _overlaps(runs, *_span(index, entry, "keyHash"))
-    ]
-    if hashes:
-        job.promise(
-            (
-                *LINKS,
-                RuleName.INDEX_SLOT_OUT_OF_RANGE,
-                RuleName.INDEX_SLOT_HEAD,
-                RuleName.INDEX_ENTRY_ORPHAN,
-                RuleName.INDEX_ENTRY_HASH,
-                RuleName.ENTRY_KEY,
-            ),
-            PromisedPlace(file),
-        )
-        return ""
-    reasons += _derive_header(job, index, runs)
-    first = indexfile.INDEX_HEADER_SIZE
-    slots = sorted(
-        {
-            (pos - first) // indexfile.SLOT_SIZE
-            for low, high in runs
-            for pos in (*range(max(low, first), high, indexfile.SLOT_SIZE), high - 1)
-            if first <= pos < index.pos_of(0)
-        }
-    )
+    place = PromisedPlace(index.file.relative)
+    if _overlaps(runs, *field_span(0, indexfile.HEADER, "indexCount")):
+        return _promised(job, place, *INDEX_COUNT)
+    entries = _touched(runs, index.pos_of(0), indexfile.ENTRY_SIZE)
+    for entry in entries:
+        start = index.pos_of(entry)
+        if 0 < entry <= index.used and _overlaps(runs, *field_span(start, indexfile.ENTRY, "keyHash")):
+            return _promised(job, place, *KEY_HASH)
+    reasons = _derive_header(job, index, runs)
+    slots = _touched(runs, indexfile.INDEX_HEADER_SIZE, indexfile.SLOT_SIZE, index.pos_of(0))
     for slot in slots[:PROMISE_LIMIT]:
-        job.promise((RuleName.INDEX_SLOT_OUT_OF_RANGE, RuleName.INDEX_SLOT_HEAD), index.slot_place(slot))
-    for entry in entries[:PROMISE_LIMIT]:
-        reasons.append(_derive_entry(job, index, entry, runs))
+        job.promise(index.slot_place(slot), *SLOTS)
+    reasons += [_derive_entry(job, index, entry, runs) for entry in entries[:PROMISE_LIMIT]]
     return _why(job, reasons)
 
 
-def _span(index: IndexScene, entry: int, field: str) -> tuple[int, int]:
-    start = index.pos_of(entry) + indexfile.ENTRY.offset(field)
-    return start, start + (8 if field == "phyOffset" else 4)
-
-
-def _touched_entries(index: IndexScene, runs: Sequence[tuple[int, int]]) -> list[int]:
-    first = index.pos_of(0)
-    return sorted(
-        {
-            (pos - first) // indexfile.ENTRY_SIZE
-            for low, high in runs
-            for pos in (*range(max(low, first), high, indexfile.ENTRY_SIZE), high - 1)
-            if pos >= first
-        }
-    )
+def _touched(runs: Sequence[tuple[int, int]], first: int, size: int, end: int = sys.maxsize) -> list[int]:
+    """Which of the pieces of `size` bytes, from `first` to `end`, have changed bytes."""
+    steps = ((*range(max(low, first), high, size), high - 1) for low, high in runs)
+    return sorted({(pos - first) // size for step in steps for pos in step if first <= pos < end})
 
 
 def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]]) -> list[str]:
     reasons = []
-    for name, entry in (
-        ("beginPhyOffset", 1),
-        ("endPhyOffset", -1),
-        ("beginTimestamp", 1),
-        ("endTimestamp", -1),
-    ):
-        start = indexfile.HEADER.offset(name)
-        if not _overlaps(runs, start, start + 8):
+    for name in ("beginPhyOffset", "endPhyOffset", "beginTimestamp", "endTimestamp"):
+        span = field_span(0, indexfile.HEADER, name)
+        if not _overlaps(runs, *span):
             continue
-        number = entry if entry > 0 else index.used
+        number = 1 if name.startswith("begin") else index.used
         if name.endswith("PhyOffset") or job.record_at(int(index.offsets[number])) is not None:
-            job.promise(RuleName.INDEX_HEADER_RANGE, PromisedPlace(index.file.relative, start, start + 8))
+            job.promise(PromisedPlace(index.file.relative, *span), RuleName.INDEX_HEADER_RANGE)
         else:
             reasons.append(f"the record of {name} is not in the log")
-    start = indexfile.HEADER.offset("hashSlotCount")
-    if _overlaps(runs, start, start + 4):
-        value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
+    span = field_span(0, indexfile.HEADER, "hashSlotCount")
+    if _overlaps(runs, *span):
+        value = job.editor.number(index.file.relative, 0, indexfile.HEADER, "hashSlotCount")
         if not len(distinct(index.slot_of[1:])) <= value <= index.used:
-            job.promise(RuleName.INDEX_SLOT_COUNT, PromisedPlace(index.file.relative, start, start + 4))
+            job.promise(PromisedPlace(index.file.relative, *span), RuleName.INDEX_SLOT_COUNT)
         else:
             reasons.append("hashSlotCount is still between the numbers of used slots and of puts")
     return reasons
 
 
 def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[int, int]]) -> str:
-    place = index.entry_place(entry) if entry <= index.used else None
-    start = index.pos_of(entry)
+    file, start = index.file.relative, index.pos_of(entry)
+    place = PromisedPlace(file, start, start + indexfile.ENTRY_SIZE)
     if entry == 0:
-        job.promise(
-            RuleName.INDEX_ENTRY_ZERO, PromisedPlace(index.file.relative, start, start + indexfile.ENTRY_SIZE)
-        )
-        return ""
-    if place is None:
-        job.promise(
-            RuleName.INDEX_ENTRY_BEHIND_COUNT,
-            PromisedPlace(index.file.relative, start, start + indexfile.ENTRY_SIZE),
-            touches=True,
-        )
-        return ""
-    if _overlaps(runs, *_span(index, entry, "prevIndex")):
-        job.promise(LINKS, place)
-        return ""
-    if _overlaps(runs, *_span(index, entry, "phyOffset")):
-        rules = (
-            RuleName.INDEX_HEADER_RANGE,
-            RuleName.INDEX_ENTRY_ORDER,
-            RuleName.INDEX_FILE_ORDER,
-            RuleName.ENTRY_BEYOND_LOG,
-            RuleName.ENTRY_DANGLING,
-            RuleName.ENTRY_KEY,
-            RuleName.ENTRIES_EXPIRED,
-            RuleName.ENTRY_OF_DAMAGED_RECORD,
-            RuleName.ENTRY_IN_MISSING_SEGMENT,
-        )
-        job.promise(rules, PromisedPlace(index.file.relative))
-        return ""
-    low, high = _span(index, entry, "timeDiff")
-    value = int.from_bytes(job.editor.read(index.file.relative, low, high), "big", signed=True)
+        return _promised(job, place, RuleName.INDEX_ENTRY_ZERO)
+    if entry > index.used:
+        return _promised(job, place, RuleName.INDEX_ENTRY_BEHIND_COUNT, touches=True)
+    if _overlaps(runs, *field_span(start, indexfile.ENTRY, "prevIndex")):
+        return _promised(job, index.entry_place(entry), *LINKS)
+    if _overlaps(runs, *field_span(start, indexfile.ENTRY, "phyOffset")):
+        return _promised(job, PromisedPlace(file), *ENTRY_OFFSET)
+    value = job.editor.number(file, start, indexfile.ENTRY, "timeDiff")
     if value < 0:
-        job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, PromisedPlace(place.file, place.start, place.end))
-        return ""
+        return _promised(job, place, RuleName.INDEX_ENTRY_TIME_NEGATIVE)
     known = job.record_at(int(index.offsets[entry])) is not None
     if known and entry > 1 and abs(value - int(index.entries["timeDiff"][entry])) > TIME_TOLERANCE:
-        job.promise(RuleName.ENTRY_TIME, PromisedPlace(place.file, place.start, place.end), touches=True)
-        return ""
+        return _promised(job, place, RuleName.ENTRY_TIME, touches=True)
     return "the timeDiff may be a rounding, or its record is not in the log"
 
 
@@ -407,14 +296,14 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     data = job.editor.content(file)
     behind = [run for run in runs if run[1] > checkpoint.CHECKPOINT.size]
     if behind and any(data[checkpoint.CHECKPOINT.size :]):
-        job.promise(RuleName.CHECKPOINT_TAIL, PromisedPlace(file))
+        job.promise(PromisedPlace(file), RuleName.CHECKPOINT_TAIL)
     values = checkpoint.decode_checkpoint(data).values()
     for name in job.store.dialect.checkpoint_fields:
         start = checkpoint.CHECKPOINT.offset(name)
         if values[name] < 0 and _overlaps(runs, start, start + 8):
-            job.promise(RuleName.CHECKPOINT_NEGATIVE, PromisedPlace(file, start, start + 8))
+            job.promise(PromisedPlace(file, start, start + 8), RuleName.CHECKPOINT_NEGATIVE)
     if not any(data[:16]) and _overlaps(runs, 0, 16):
-        job.promise(RuleName.CHECKPOINT_ZERO, PromisedPlace(file, 0, 16))
+        job.promise(PromisedPlace(file, 0, 16), RuleName.CHECKPOINT_ZERO)
     return _why(job, ["the time or offset is still plausible"])
 
 
@@ -424,13 +313,8 @@ def derive_config(job: Job, file: str) -> str:
         config.decode_config(job.editor.content(file))
     except FormatError:
         if not file.endswith(_BACKUP):
-            job.promise(
-                (RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK, RuleName.CONFIG_TRAILING_BYTES),
-                PromisedPlace(file),
-            )
-            return ""
+            return _promised(job, PromisedPlace(file), *CONFIG_TEXT)
         if not job.editor.exists(file.removesuffix(_BACKUP)):
             return "only this .bak exists"
-        job.promise(RuleName.CONFIG_BACKUP_DAMAGED, PromisedPlace(file))
-        return ""
+        return _promised(job, PromisedPlace(file), RuleName.CONFIG_BACKUP_DAMAGED)
     return "the text still parses"

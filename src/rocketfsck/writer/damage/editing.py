@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.layout import Layout
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 from rocketfsck.writer.damage.model import Change, DamagedExtent, DamageError
 from rocketfsck.writer.disk import fileops
@@ -70,6 +71,16 @@ class Editor:
             os.close(descriptor)
         self._keep_times(file, status)
         self._record("write", file, _extent(pos, before), _extent(pos, data))
+
+    def number(self, file: str, start: int, layout: Layout, name: str) -> int:
+        """The number in a field of a layout that begins at a position of a file."""
+        low, high = field_span(start, layout, name)
+        return int.from_bytes(self.read(file, low, high), "big", signed=True)
+
+    def set_number(self, file: str, start: int, layout: Layout, name: str, value: int) -> None:
+        """Overwrite a number in a field of a layout that begins at a position of a file."""
+        low, high = field_span(start, layout, name)
+        self.write(file, low, value.to_bytes(high - low, "big", signed=True))
 
     def truncate(self, file: str, size: int) -> None:
         """Give a file another length; what is added reads as zeros."""
@@ -185,6 +196,12 @@ class Editor:
         self, action: str, file: str, before: DamagedExtent | None, after: DamagedExtent | None
     ) -> None:
         self.changes.append(Change(action, file, before, after))  # type: ignore[arg-type]
+
+
+def field_span(start: int, layout: Layout, name: str) -> tuple[int, int]:
+    """Half-open position of a field of a layout that begins at `start`."""
+    low = start + layout.offset(name)
+    return low, low + (layout.field(name).size or 0)
 
 
 def _extent(pos: int, data: bytes) -> DamagedExtent:

@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.writer.damage import derive
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import ANY_INDEX, ANY_LOG, ANY_QUEUE, DamageError, rules
+from rocketfsck.writer.damage.model import (
+    ANY_CHECKPOINT,
+    ANY_INDEX,
+    ANY_LOG,
+    ANY_QUEUE,
+    CONFIG_LOST,
+    DamageError,
+    rules,
+)
 
 SECTOR_SIZE = 512
 PAGE_SIZE = 4096
@@ -22,21 +30,12 @@ _OPTIONS = {
 }
 _TAIL_CHANCE = 8
 
-_CAUSES = tuple(
-    sorted(
-        ANY_LOG
-        | ANY_QUEUE
-        | ANY_INDEX
-        | rules(
-            RuleName.CHECKPOINT_TAIL,
-            RuleName.CHECKPOINT_NEGATIVE,
-            RuleName.CONFIG_LOST,
-            RuleName.CONFIG_FALLS_BACK,
-            RuleName.CONFIG_TRAILING_BYTES,
-            RuleName.CONFIG_BACKUP_DAMAGED,
-        )
-    )
-)
+_OF_CONFIG = rules(
+    RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK, RuleName.CONFIG_TRAILING_BYTES,
+    RuleName.CONFIG_BACKUP_DAMAGED,
+)  # fmt: skip
+_OF_CHECKPOINT = rules(RuleName.CHECKPOINT_TAIL, RuleName.CHECKPOINT_NEGATIVE)
+_CAUSES = tuple(sorted(rules(ANY_LOG, ANY_QUEUE, ANY_INDEX, _OF_CHECKPOINT, _OF_CONFIG)))
 _ANY = "a file"
 
 
@@ -88,54 +87,28 @@ def _derive(job: Job, area: str, name: str, hits: Sequence[derive.Hit]) -> None:
     if not any(hit.runs() for hit in hits):
         job.unseen = "the damage would leave the bytes as they are"
     elif area == "commitlog":
-        job.also(*ANY_LOG)
+        job.also(ANY_LOG)
         file = next(file for file in job.store.commitlog.files if file.relative == name)
         job.unseen = derive.derive_log(job, job.log(file), hits)
     elif area == "consumequeue":
-        job.also(*ANY_QUEUE)
+        job.also(ANY_QUEUE)
         queue = next(
             queue for queue in job.store.queues if any(file.relative == name for file in queue.files)
         )
         job.unseen = derive.derive_queue(job, job.queue(queue), name, hits)
     elif area == "index":
-        job.also(*ANY_INDEX)
+        job.also(ANY_INDEX)
         index = next(file for file in job.store.indexes if file.relative == name)
         job.unseen = derive.derive_index(job, job.index(index), hits)
     elif area == "checkpoint":
-        job.also(
-            RuleName.INDEX_FILE_DOOMED,
-            RuleName.RECOVERY_SCANS_ALL,
-            RuleName.CHECKPOINT_LENGTH,
-            RuleName.CHECKPOINT_TAIL,
-            RuleName.CHECKPOINT_NEGATIVE,
-            RuleName.CHECKPOINT_FUTURE,
-            RuleName.CHECKPOINT_AHEAD,
-            RuleName.CHECKPOINT_INDEX_TIME,
-            RuleName.CONFIRM_OFFSET,
-            RuleName.CONFIRM_OFFSET_AHEAD,
-            RuleName.CHECKPOINT_ZERO,
-        )
+        job.also(ANY_CHECKPOINT)
         job.unseen = derive.derive_checkpoint(job, hits)
     else:
-        job.also(
-            RuleName.CONFIG_LOST,
-            RuleName.CONFIG_FALLS_BACK,
-            RuleName.CONFIG_TRAILING_BYTES,
-            RuleName.CONFIG_BACKUP_DAMAGED,
-            RuleName.CONFIG_BACKUP_NEWER,
-            RuleName.CONFIG_SHAPE,
-            RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
-            RuleName.CONSUMER_OFFSET_NEGATIVE,
-            RuleName.GHOST_QUEUE,
-            RuleName.DELAY_OFFSET_RANGE,
-            RuleName.TIMER_CHECK_RANGE,
-            RuleName.QUEUE_MISSING,
-            RuleName.QUEUE_KIND_ATTRIBUTE,
-        )
+        job.also(_OF_CONFIG, CONFIG_LOST, RuleName.TIMER_CHECK_RANGE)
         job.unseen = derive.derive_config(job, name)
 
 
-def _read_scenes(job: Job, area: str, name: str) -> None:
+def _read_scenes(job: Job, area: str) -> None:
     """Everything that the derivation looks at is read while the store is as it was."""
     for file in job.store.commitlog.files:
         if file.start_offset is not None:
@@ -145,21 +118,18 @@ def _read_scenes(job: Job, area: str, name: str) -> None:
     if area == "index":
         for index in job.store.indexes:
             job.index(index)
-    assert name
 
 
 def _hit(job: Job, area: str, name: str, changes: Sequence[tuple[int, bytes]]) -> None:
     """Write and derive."""
-    _read_scenes(job, area, name)
-    hits = []
-    for pos, data in changes:
-        hits.append(derive.Hit(pos, job.editor.read(name, pos, pos + len(data)), data))
+    _read_scenes(job, area)
+    hits = [derive.Hit(pos, job.editor.read(name, pos, pos + len(data)), data) for pos, data in changes]
     for hit in hits:
         job.editor.write(name, hit.start, hit.after)
     _derive(job, area, name, hits)
 
 
-@damage(None, causes=_CAUSES, needs=_ANY, options={**_OPTIONS, "bit": "which bit, from 0"})
+@damage(None, _CAUSES, _ANY, options={**_OPTIONS, "bit": "which bit, from 0"})
 def bit_flip(job: Job) -> None:
     """One bit somewhere is flipped."""
     area, name, pos = _place(job, 1, 1)
@@ -176,19 +146,19 @@ def _zero(job: Job, size: int) -> None:
     _hit(job, area, name, [(pos, bytes(count))])
 
 
-@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
+@damage(None, _CAUSES, _ANY, options=_OPTIONS)
 def zero_sector(job: Job) -> None:
     """A sector of 512 bytes reads as zeros."""
     _zero(job, SECTOR_SIZE)
 
 
-@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
+@damage(None, _CAUSES, _ANY, options=_OPTIONS)
 def zero_page(job: Job) -> None:
     """A page of 4,096 bytes reads as zeros."""
     _zero(job, PAGE_SIZE)
 
 
-@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
+@damage(None, _CAUSES, _ANY, options=_OPTIONS)
 def torn_write(job: Job) -> None:
     """Only the first sectors of a page were written."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
@@ -199,7 +169,7 @@ def torn_write(job: Job) -> None:
     _hit(job, area, name, [(pos + kept, bytes(count))])
 
 
-@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
+@damage(None, _CAUSES, _ANY, options=_OPTIONS)
 def swapped_pages(job: Job) -> None:
     """Two pages of a file are swapped."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from inspect import getdoc
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
 from rocketfsck.writer.damage.editing import Editor
-from rocketfsck.writer.damage.model import DamageError, Promise, PromisedPlace
+from rocketfsck.writer.damage.model import ANYWHERE, DamageError, Promise, PromisedPlace, Rules, rules
 from rocketfsck.writer.damage.scenes import IndexScene, LogRecord, LogScene, QueueScene, SceneUnit
 
 Item = TypeVar("Item")
@@ -35,10 +35,11 @@ class Job:
     rng: random.Random
     options: Mapping[str, str]
     taken: list[Taken]
+    causes: tuple[RuleName, ...] = ()
     note: str = ""
     unseen: str = ""
     promises: list[Promise] = field(default_factory=list)
-    may_also: set[RuleName] = field(default_factory=set)
+    may_also: Rules = field(default_factory=Rules)
     relied: list[Taken] = field(default_factory=list)
     commitlog_paths: tuple[str, ...] = ()
     _logs: dict[str, LogScene] = field(default_factory=dict)
@@ -75,20 +76,20 @@ class Job:
 
     # promises
 
-    def promise(
-        self,
-        rules: RuleName | tuple[RuleName, ...],
-        place: PromisedPlace | None = None,
-        *,
-        touches: bool = False,
-    ) -> None:
-        """A check must find this rule, or one of these, at the place."""
-        one_of = (rules,) if isinstance(rules, RuleName) else rules
-        self.promises.append(Promise(one_of, place or PromisedPlace(), touches))
+    def promise(self, place: PromisedPlace = ANYWHERE, *one_of: RuleName, touches: bool = False) -> None:
+        """A check must find one of these rules, by default of the fault's causes, at the place."""
+        self.promises.append(Promise(one_of or self.causes, place, touches))
 
-    def also(self, *rules: RuleName) -> None:
+    def done(
+        self, note: str, place: PromisedPlace = ANYWHERE, *one_of: RuleName, touches: bool = False
+    ) -> None:
+        """Note what was done; a check must find it at the place, as `promise` says."""
+        self.note = note
+        self.promise(place, *one_of, touches=touches)
+
+    def also(self, *names: RuleName | Rules) -> None:
         """A check may find these rules, too."""
-        self.may_also.update(rules)
+        self.may_also |= rules(*names)
 
     def rely(self, file: str, start: int = 0, end: int | None = None) -> None:
         """The promises hold only as long as these bytes stay as they are."""
@@ -158,6 +159,16 @@ class Job:
                     return record
         raise DamageError(f"the store has no {what}")
 
+    def remove(self, file: str) -> None:
+        """Remove a file, and note it."""
+        self.editor.remove(file)
+        self.note = f"{file} removed"
+
+    def cut(self, file: str, size: int) -> None:
+        """Cut a file, and note it."""
+        self.editor.truncate(file, size)
+        self.note = f"{file} cut to {size:,} bytes"
+
     def flip_bit(self, file: str, pos: int) -> None:
         """Change one bit of a byte."""
         (byte,) = self.editor.read(file, pos, pos + 1)
@@ -224,17 +235,12 @@ class Job:
     def index_file(
         self, what: str, wanted: Callable[[IndexScene], object] = lambda _index: True
     ) -> IndexScene:
-        """A sound index file with entries that is wanted; DamageError if there is none."""
+        """A sound, free index file with entries that is wanted; DamageError if there is none."""
         for file in self.shuffled(self.store.indexes):
             index = self.index(file)
-            if index.sound and index.used and wanted(index):
+            if index.sound and index.used and self.is_free(file.relative) and wanted(index):
                 return index
         raise DamageError(f"the store has no {what}")
-
-
-def at(place: PromisedPlace, **facts: int | str | None) -> PromisedPlace:
-    """The place with other facts."""
-    return replace(place, **facts)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +257,7 @@ class Damage:
     summary: str
     needs: str
     causes: tuple[RuleName, ...]
-    may_also: frozenset[RuleName] = frozenset()
+    may_also: Rules = field(default_factory=Rules)
     options: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False
     apply: Callable[[Job], None] = field(metadata=UNSAID)
@@ -259,17 +265,16 @@ class Damage:
 
 def damage(
     fault_class: str | None,
-    *,
-    causes: tuple[RuleName, ...],
+    causes: RuleName | tuple[RuleName, ...],
     needs: str,
-    may_also: frozenset[RuleName] = frozenset(),
+    *may_also: RuleName | Rules,
     options: Mapping[str, str] | None = None,
     alone: bool = False,
 ) -> Callable[[Callable[[Job], None]], Damage]:
     """Make the function below a `Damage`: `torn_tail` is the fault "torn-tail".
 
     The first sentence of its docstring, without the full stop, is the summary. The parameters are the fields
-    of `Damage`.
+    of `Damage`; after what a store must have come the rules, and sets of them, that a check may find, too.
     """
 
     def declare(apply: Callable[[Job], None]) -> Damage:
@@ -278,10 +283,10 @@ def damage(
             name=apply.__name__.replace("_", "-"),
             fault_class=fault_class,
             summary=sentence[:1].lower() + sentence[1:].removesuffix("."),
-            causes=causes,
+            causes=(causes,) if isinstance(causes, RuleName) else causes,
             needs=needs,
             apply=apply,
-            may_also=may_also,
+            may_also=rules(*may_also),
             options=dict(options or {}),
             alone=alone,
         )

@@ -11,7 +11,7 @@ from rocketfsck.formats import consumequeue, magic, smallfiles
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import QUEUE_LOST, PromisedPlace, rules
+from rocketfsck.writer.damage.model import QUEUE_LOST, PromisedPlace
 from rocketfsck.writer.damage.scenes import queue_directory
 
 TOPICS = "config/topics.json"
@@ -64,12 +64,7 @@ def _known(job: Job, topic: str, *, others: bool) -> RuleName:
     )
 
 
-@damage(
-    "Q7",
-    causes=(RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
-    needs="a queue with records in the log",
-    may_also=QUEUE_LOST,
-)
+@damage("Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a queue with records in the log", QUEUE_LOST)
 def missing_queue(job: Job) -> None:
     """The directory of one queue is missing."""
     queue = job.choose(_candidates(job), "queue with records in the log")
@@ -77,7 +72,7 @@ def missing_queue(job: Job) -> None:
     job.editor.remove_tree(queue_directory(queue))
     job.note = f"{queue_directory(queue)} removed"
     left = any(item is not queue for item in job.store.queues)
-    job.promise(_known(job, queue.topic, others=others or not left), _queue_place(queue))
+    job.promise(_queue_place(queue), _known(job, queue.topic, others=others or not left))
 
 
 def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
@@ -85,12 +80,7 @@ def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
     return bool((scene.units["tagsCode"] < -(1 << 31)).any())
 
 
-@damage(
-    "Q7",
-    causes=(RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
-    needs="a topic with records in the log",
-    may_also=QUEUE_LOST,
-)
+@damage("Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a topic with records in the log", QUEUE_LOST)
 def missing_topic(job: Job) -> None:
     """All queues of a topic are missing."""
     candidates = _candidates(job)
@@ -105,16 +95,13 @@ def missing_topic(job: Job) -> None:
     job.note = f"consumequeue/{topic} removed"
     for queue in candidates:
         if queue.topic == topic:
-            job.promise(_known(job, topic, others=False), _queue_place(queue))
+            job.promise(_queue_place(queue), _known(job, topic, others=False))
 
 
 @damage(
-    "Q7",
-    causes=(RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
-    needs="a queue with records in the log",
-    may_also=QUEUE_LOST,
+    "Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a queue with records in the log", QUEUE_LOST,
     alone=True,
-)
+)  # fmt: skip
 def missing_all_queues(job: Job) -> None:
     """All consume queues are missing."""
     candidates = _candidates(job)
@@ -122,14 +109,10 @@ def missing_all_queues(job: Job) -> None:
     job.editor.remove_tree("consumequeue")
     job.note = "consumequeue removed"
     for queue in candidates:
-        job.promise((RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), _queue_place(queue))
+        job.promise(_queue_place(queue))
 
 
-@damage(
-    "Q8",
-    causes=(RuleName.UNIT_BEYOND_LOG, RuleName.GHOST_QUEUE, RuleName.QUEUE_EXPIRED),
-    needs="a commit log",
-)
+@damage("Q8", (RuleName.UNIT_BEYOND_LOG, RuleName.GHOST_QUEUE, RuleName.QUEUE_EXPIRED), "a commit log")
 def ghost_queue(job: Job) -> None:
     """A queue belongs to an unknown topic and points to no record.
 
@@ -150,19 +133,17 @@ def ghost_queue(job: Job) -> None:
     job.note = f"{name} with 3 units"
     queue = PromisedPlace(topic=GHOST, queue_id=0)
     if not expired:
-        job.promise(RuleName.UNIT_BEYOND_LOG, PromisedPlace(name, 0, 60, first, GHOST, 0, 0))
+        job.promise(PromisedPlace(name, 0, 60, first, GHOST, 0, 0), RuleName.UNIT_BEYOND_LOG)
     elif topics is not None:
-        job.promise(RuleName.GHOST_QUEUE, PromisedPlace(directory, topic=GHOST, queue_id=0))
+        job.promise(PromisedPlace(directory, topic=GHOST, queue_id=0), RuleName.GHOST_QUEUE)
     else:
-        job.promise(RuleName.QUEUE_EXPIRED, queue)
+        job.promise(queue, RuleName.QUEUE_EXPIRED)
 
 
 @damage(
-    "Q9",
-    causes=(RuleName.QUEUE_EXTENSION_ORPHAN, RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
-    needs="a queue with an extension",
-    may_also=QUEUE_LOST,
-)
+    "Q9", (RuleName.QUEUE_EXTENSION_ORPHAN, RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
+    "a queue with an extension", QUEUE_LOST,
+)  # fmt: skip
 def missing_queue_ext_left(job: Job) -> None:
     """A queue is missing, and its extension is left."""
     queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
@@ -172,16 +153,11 @@ def missing_queue_ext_left(job: Job) -> None:
     place = PromisedPlace(
         f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
     )
-    job.promise(RuleName.QUEUE_EXTENSION_ORPHAN, place)
-    job.promise((RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), _queue_place(queue))
+    job.promise(place, RuleName.QUEUE_EXTENSION_ORPHAN)
+    job.promise(_queue_place(queue), RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED)
 
 
-@damage(
-    "Q9",
-    causes=(RuleName.EXT_ADDRESS_DANGLING,),
-    needs="a queue with an extension",
-    may_also=rules(RuleName.EXT_ADDRESS_DANGLING),
-)
+@damage("Q9", RuleName.EXT_ADDRESS_DANGLING, "a queue with an extension", RuleName.EXT_ADDRESS_DANGLING)
 def ext_missing(job: Job) -> None:
     """The extension of a queue is missing."""
     queues = [queue for queue in job.store.queues if queue.ext is not None and queue.ext.files]
@@ -198,13 +174,10 @@ def ext_missing(job: Job) -> None:
         for index in range(scene.start_index, scene.end_index)
         if scene.unit(index).tags_code < -(1 << 31)
     )
-    job.promise(
-        RuleName.EXT_ADDRESS_DANGLING,
-        PromisedPlace(first.file.relative, first.start, first.end, queue_offset=first.index),
-    )
+    job.promise(PromisedPlace(first.file.relative, first.start, first.end, queue_offset=first.index))
 
 
-@damage("Q10", causes=(RuleName.QUEUE_KIND_TWICE,), needs="a topic (5.0+)")
+@damage("Q10", RuleName.QUEUE_KIND_TWICE, "a topic (5.0+)")
 def kind_twice(job: Job) -> None:
     """A topic has queues of both kinds.
 
@@ -220,16 +193,13 @@ def kind_twice(job: Job) -> None:
     known = bool(batch) or job.store.geometry.source("batch_file_size") == "given"
     size = job.store.geometry.batch_file_size if known else 20 * consumequeue.BATCH_UNIT_SIZE
     job.editor.create(name, size=size, like=job.log_files[0].relative if job.log_files else None)
-    job.note = f"{name}, all zeros"
-    job.promise(RuleName.QUEUE_KIND_TWICE, PromisedPlace("batchconsumequeue", topic=topic))
+    job.done(f"{name}, all zeros", PromisedPlace("batchconsumequeue", topic=topic))
 
 
 @damage(
-    "Q10",
-    causes=(RuleName.QUEUE_KIND_ATTRIBUTE,),
-    needs="topics.json with a topic that has queues",
-    may_also=rules(RuleName.CONFIG_BACKUP_NEWER),
-)
+    "Q10", RuleName.QUEUE_KIND_ATTRIBUTE, "topics.json with a topic that has queues",
+    RuleName.CONFIG_BACKUP_NEWER,
+)  # fmt: skip
 def kind_attribute(job: Job) -> None:
     """topics.json asks for another kind of queue."""
     topics = configured_topics(job)
@@ -242,12 +212,10 @@ def kind_attribute(job: Job) -> None:
     value["topicConfigTable"][queue.topic]["attributes"] = {"queue.type": wrong}
     job.editor.replace(TOPICS, encode_config(value))
     job.note = f"topics.json says queue.type={wrong} for {queue.topic}"
-    job.promise(
-        RuleName.QUEUE_KIND_ATTRIBUTE, PromisedPlace(TOPICS, topic=queue.topic, queue_id=queue.queue_id)
-    )
+    job.promise(PromisedPlace(TOPICS, topic=queue.topic, queue_id=queue.queue_id))
 
 
-@damage("Q10", causes=(RuleName.QUEUE_ID_NAME,), needs="a consume queue")
+@damage("Q10", RuleName.QUEUE_ID_NAME, "a consume queue")
 def queue_id_name(job: Job) -> None:
     """The name of a queue directory is not a queueId.
 
@@ -257,5 +225,4 @@ def queue_id_name(job: Job) -> None:
     name = f"{queue_directory(queue).rpartition('/')[0]}/0{queue.queue_id}"
     job.need(not job.editor.exists(name), "place for a further directory")
     job.editor.make_directory(name)
-    job.note = f"{name} made"
-    job.promise(RuleName.QUEUE_ID_NAME, PromisedPlace(name))
+    job.done(f"{name} made", PromisedPlace(name))

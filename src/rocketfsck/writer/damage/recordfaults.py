@@ -11,8 +11,16 @@ from rocketfsck.formats.properties import (
     property_crc as crc_of_properties,
 )
 from rocketfsck.scan.columns import Trait
-from rocketfsck.writer.damage import model
 from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import (
+    ANY_LOG,
+    KEYS_CHANGED,
+    MOVED,
+    RECORD_CHANGED,
+    RECORD_LOST,
+    PromisedPlace,
+    rules,
+)
 from rocketfsck.writer.damage.scenes import LogRecord, LogScene
 
 _HOUR = 3_600_000
@@ -47,38 +55,36 @@ def _stated(job: Job, record: LogRecord, what: str) -> None:
     job.note = f"{what} of the record at {record.physical_offset} ({record.topic}/{record.queue_id})"
 
 
-def _changed(job: Job, record: LogRecord, what: str, rule: RuleName) -> None:
-    """Note what of a record was changed; a check must find this rule at the record."""
+def _changed(job: Job, record: LogRecord, what: str) -> None:
+    """Note what of a record was changed; a check must find it at the record."""
     _stated(job, record, what)
-    job.promise(rule, job.record_place(record))
+    job.promise(job.record_place(record))
 
 
-def _change_number(job: Job, record: LogRecord, field: str, value: int, rule: RuleName) -> None:
+def _change_number(job: Job, record: LogRecord, field: str, value: int) -> None:
     _set_number(job, record, field, value)
-    _changed(job, record, field, rule)
+    _changed(job, record, field)
 
 
-def _change_property(job: Job, what: str, name: str, wanted: Trait, rule: RuleName) -> None:
+def _change_property(job: Job, what: str, name: str, wanted: Trait) -> None:
     """Give a property of a record with these traits, which should be a number, a letter for its value."""
     record = job.record(what, lambda _, item: item.traits & wanted == wanted)
     start, end = record.spans()["properties"]
     pos = _value_pos(job.editor.read(record.file.relative, start, end), name)
     job.need(pos is not None, what)
     job.editor.write(record.file.relative, start + (pos or 0), b"x")
-    _changed(job, record, name, rule)
+    _changed(job, record, name)
+
+
+_UNBROKEN = ANY_LOG - rules(
+    RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.RECORD_MALFORMED, RuleName.RECORD_BODY_CRC,
+    RuleName.LOG_NO_RECORDS,
+)  # fmt: skip
+"""What changed bytes may cause besides a boundary that is lost."""
 
 
 @damage(
-    "C1",
-    causes=(RuleName.LOG_TORN_TAIL,),
-    needs="a last record that no BLANK follows",
-    may_also=model.ANY_LOG
-    - model.rules(
-        RuleName.LOG_BOUNDARY_LOST,
-        RuleName.RECORD_MALFORMED,
-        RuleName.RECORD_BODY_CRC,
-        RuleName.LOG_NO_RECORDS,
-    ),
+    "C1", RuleName.LOG_TORN_TAIL, "a last record that no BLANK follows", _UNBROKEN, RuleName.LOG_TORN_TAIL
 )
 def torn_tail(job: Job) -> None:
     """The last record was written in part.
@@ -91,28 +97,16 @@ def torn_tail(job: Job) -> None:
     job.need(record.topic_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
     cut = record.pos + 8 + job.rng.randrange(record.topic_pos - record.pos - 8)
     job.editor.write(log.file.relative, cut, bytes(record.end - cut))
-    _changed(job, record, f"everything from byte {cut} on", RuleName.LOG_TORN_TAIL)
+    _changed(job, record, f"everything from byte {cut} on")
 
 
 @damage(
-    "C1",
-    causes=(RuleName.RECORD_PROPERTIES_NUL,),
-    needs="a last record with properties",
-    may_also=model.RECORD_CHANGED
-    | model.KEYS_CHANGED
-    | model.rules(
-        RuleName.UNIT_TAGS_CODE,
-        RuleName.EXT_UNIT_CONTENT,
-        RuleName.MULTI_DISPATCH_LISTS,
-        RuleName.BATCH_UNIT_CONTENT,
-        RuleName.RECORD_DELAY_LEVEL,
-        RuleName.RECORD_INNER_BATCH,
-        RuleName.QUEUE_OFFSET_GAP,
-        RuleName.RECORD_WITHOUT_TARGET,
-        RuleName.RECORD_WITHOUT_UNIT,
-        RuleName.UNIT_GHOST,
-    ),
-)
+    "C1", RuleName.RECORD_PROPERTIES_NUL, "a last record with properties", RECORD_CHANGED, KEYS_CHANGED,
+    RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT, RuleName.MULTI_DISPATCH_LISTS,
+    RuleName.BATCH_UNIT_CONTENT, RuleName.RECORD_DELAY_LEVEL, RuleName.RECORD_INNER_BATCH,
+    RuleName.QUEUE_OFFSET_GAP, RuleName.RECORD_WITHOUT_TARGET, RuleName.RECORD_WITHOUT_UNIT,
+    RuleName.UNIT_GHOST,
+)  # fmt: skip
 def properties_torn(job: Job) -> None:
     """The last record's properties end in zeros."""
     log = job.last_log()
@@ -121,35 +115,18 @@ def properties_torn(job: Job) -> None:
     job.need(record.properties_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
     size = 1 + job.rng.randrange(record.properties_size)
     job.editor.write(log.file.relative, record.end - size, bytes(size))
-    _changed(job, record, f"the last {size} bytes of the properties", RuleName.RECORD_PROPERTIES_NUL)
+    _changed(job, record, f"the last {size} bytes of the properties")
 
 
-@damage(
-    "C2",
-    causes=(RuleName.LOG_BOUNDARY_LOST,),
-    needs="a record between two others in its file",
-    may_also=model.RECORD_LOST,
-)
+@damage("C2", RuleName.LOG_BOUNDARY_LOST, "a record between two others in its file", RECORD_LOST)
 def boundary_lost(job: Job) -> None:
     """The first bytes of a record are message text."""
     record = job.record("record between two others", _is_inner)
     job.editor.write(record.file.relative, record.pos, _LOST_TEXT)
-    _changed(job, record, "the first 8 bytes", RuleName.LOG_BOUNDARY_LOST)
+    _changed(job, record, "the first 8 bytes")
 
 
-@damage(
-    "C2",
-    causes=(RuleName.BLANK_TOO_EARLY,),
-    needs="a record between two others in its file",
-    may_also=model.ANY_LOG
-    - model.rules(
-        RuleName.LOG_BOUNDARY_LOST,
-        RuleName.LOG_TORN_TAIL,
-        RuleName.RECORD_MALFORMED,
-        RuleName.RECORD_BODY_CRC,
-        RuleName.LOG_NO_RECORDS,
-    ),
-)
+@damage("C2", RuleName.BLANK_TOO_EARLY, "a record between two others in its file", _UNBROKEN)
 def blank_early(job: Job) -> None:
     """A BLANK in the middle of a file hides the records after it.
 
@@ -160,18 +137,10 @@ def blank_early(job: Job) -> None:
     job.editor.write(record.file.relative, record.pos, struct.pack(">ii", left, MAGIC_BLANK))
     _stated(job, record, "a BLANK in the place")
     offset = record.physical_offset + 8
-    job.promise(
-        RuleName.BLANK_TOO_EARLY,
-        model.PromisedPlace(record.file.relative, record.pos + 8, record.pos + left, offset),
-    )
+    job.promise(PromisedPlace(record.file.relative, record.pos + 8, record.pos + left, offset))
 
 
-@damage(
-    "C3",
-    causes=(RuleName.STALE_TAIL,),
-    needs="room after the last record",
-    options={"count": "how many records"},
-)
+@damage("C3", RuleName.STALE_TAIL, "room after the last record", options={"count": "how many records"})
 def stale_tail(job: Job) -> None:
     """Old records follow the end of the log."""
     log = job.last_log()
@@ -197,15 +166,10 @@ def stale_tail(job: Job) -> None:
     end = pos + len(copies)
     start_offset = log.file.start_offset or 0
     job.note = f"{count} old records after the end at {start_offset + pos}"
-    job.promise(RuleName.STALE_TAIL, model.PromisedPlace(log.file.relative, pos, end, start_offset + pos))
+    job.promise(PromisedPlace(log.file.relative, pos, end, start_offset + pos))
 
 
-@damage(
-    "C3",
-    causes=(RuleName.BYTES_BEHIND_END,),
-    needs="room after the last record",
-    options={"size": "how many bytes"},
-)
+@damage("C3", RuleName.BYTES_BEHIND_END, "room after the last record", options={"size": "how many bytes"})
 def garbage_tail(job: Job) -> None:
     """Bytes that are not a record follow the end of the log."""
     log = job.last_log()
@@ -216,144 +180,108 @@ def garbage_tail(job: Job) -> None:
     job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
     job.note = f"{size:,} bytes of garbage, {gap:,} bytes after the end of the log"
-    place = model.PromisedPlace(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
-    job.promise(RuleName.BYTES_BEHIND_END, place)
+    place = PromisedPlace(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
+    job.promise(place)
 
 
-@damage(
-    "C3",
-    causes=(RuleName.RECORD_PHYSICAL_OFFSET,),
-    needs="a record between two others in its file",
-    may_also=model.RECORD_CHANGED,
-)
+@damage("C3", RuleName.RECORD_PHYSICAL_OFFSET, "a record between two others in its file", RECORD_CHANGED)
 def physical_offset(job: Job) -> None:
     """A record has a wrong physicalOffset."""
     record = job.record("record between two others", _is_inner)
     stated = record.physical_offset + 4096 * (1 + job.rng.randrange(100))
-    _change_number(job, record, "physicalOffset", stated, RuleName.RECORD_PHYSICAL_OFFSET)
+    _change_number(job, record, "physicalOffset", stated)
 
 
-@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=model.RECORD_CHANGED)
+@damage("C4", RuleName.RECORD_BODY_CRC, "a record with a body", RECORD_CHANGED)
 def body_flip(job: Job) -> None:
     """One bit of a body is flipped."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
     pos = record.body_pos + job.rng.randrange(record.body_size)
     job.flip_bit(record.file.relative, pos)
-    _changed(job, record, f"one bit of byte {pos}, in the body", RuleName.RECORD_BODY_CRC)
+    _changed(job, record, f"one bit of byte {pos}, in the body")
 
 
-@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=model.RECORD_CHANGED)
+@damage("C4", RuleName.RECORD_BODY_CRC, "a record with a body", RECORD_CHANGED)
 def body_crc(job: Job) -> None:
     """A record's bodyCRC is wrong."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
     start, end = record.spans()["bodyCRC"]
     crc = int.from_bytes(job.editor.read(record.file.relative, start, end), "big")
     _set(job, record, "bodyCRC", (crc ^ job.rng.randrange(1, 1 << 31)).to_bytes(4, "big"))
-    _changed(job, record, "bodyCRC", RuleName.RECORD_BODY_CRC)
+    _changed(job, record, "bodyCRC")
 
 
 @damage(
-    "C4",
-    causes=(RuleName.RECORD_PROPERTY_CRC,),
-    needs="records with property CRCs (5.2.0+)",
-    may_also=model.rules(RuleName.RECORD_PROPERTIES_SHAPE),
-)
+    "C4", RuleName.RECORD_PROPERTY_CRC, "records with property CRCs (5.2.0+)",
+    RuleName.RECORD_PROPERTIES_SHAPE,
+)  # fmt: skip
 def property_crc(job: Job) -> None:
     """One digit of a record's property CRC is wrong."""
     record = job.record("record with a property CRC", lambda _, item: item.traits & Trait.PROPERTY_CRC)
     pos = record.end - 11 + job.rng.randrange(9)
     digit = job.editor.read(record.file.relative, pos, pos + 1)[0]
     job.editor.write(record.file.relative, pos, bytes([ord("0") + (digit - ord("0") + 1) % 10]))
-    _changed(job, record, "a digit of __CRC32#", RuleName.RECORD_PROPERTY_CRC)
+    _changed(job, record, "a digit of __CRC32#")
 
 
-@damage(
-    "C10",
-    causes=(RuleName.RECORD_MALFORMED,),
-    needs="a record with a body between two others",
-    may_also=model.RECORD_LOST,
-)
+@damage("C10", RuleName.RECORD_MALFORMED, "a record with a body between two others", RECORD_LOST)
 def record_malformed(job: Job) -> None:
     """A record's bodyLength contradicts its totalSize."""
     record = job.record(
         "record between two others with a body", lambda log, item: _is_inner(log, item) and item.body_size > 0
     )
-    _change_number(
-        job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000), RuleName.RECORD_MALFORMED
-    )
+    _change_number(job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000))
 
 
-@damage("C10", causes=(RuleName.RECORD_SYS_FLAG,), needs="a record", may_also=model.RECORD_CHANGED)
+@damage("C10", RuleName.RECORD_SYS_FLAG, "a record", RECORD_CHANGED)
 def sys_flag(job: Job) -> None:
     """A sysFlag has a bit that no version uses."""
     record = job.record("record")
-    _change_number(
-        job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)), RuleName.RECORD_SYS_FLAG
-    )
+    _change_number(job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)))
 
 
-@damage("C10", causes=(RuleName.RECORD_HOST_PORT,), needs="a record", may_also=model.RECORD_CHANGED)
+@damage("C10", RuleName.RECORD_HOST_PORT, "a record", RECORD_CHANGED)
 def host_port(job: Job) -> None:
     """A port is above 65535."""
     record = job.record("record")
     _, end = record.spans()["bornHost"]
     job.editor.write(record.file.relative, end - 4, struct.pack(">i", 65536 + job.rng.randrange(1 << 20)))
-    _changed(job, record, "the port of bornHost", RuleName.RECORD_HOST_PORT)
+    _changed(job, record, "the port of bornHost")
 
 
-@damage(
-    "C10",
-    causes=(RuleName.RECORD_NEGATIVE_FIELD,),
-    needs="a record of no transaction",
-    may_also=model.RECORD_CHANGED,
-)
+@damage("C10", RuleName.RECORD_NEGATIVE_FIELD, "a record of no transaction", RECORD_CHANGED)
 def negative_field(job: Job) -> None:
     """A record's preparedTransactionOffset is negative."""
     record = job.record("record of no transaction", lambda _, item: item.transaction == TRANSACTION_NOT)
-    _change_number(
-        job,
-        record,
-        "preparedTransactionOffset",
-        -1 - job.rng.randrange(1 << 40),
-        RuleName.RECORD_NEGATIVE_FIELD,
-    )
+    _change_number(job, record, "preparedTransactionOffset", -1 - job.rng.randrange(1 << 40))
 
 
-@damage(
-    "C10",
-    causes=(RuleName.RECORD_TOPIC,),
-    needs="a plain record",
-    may_also=model.RECORD_CHANGED | model.KEYS_CHANGED | model.MOVED,
-)
+@damage("C10", RuleName.RECORD_TOPIC, "a plain record", RECORD_CHANGED, KEYS_CHANGED, MOVED)
 def topic_character(job: Job) -> None:
     """A record's topic has a control character."""
     record = job.record("record", lambda _, item: item.topic_size > 1 and _is_plain(item))
     pos = record.topic_pos + job.rng.randrange(record.topic_size)
     job.editor.write(record.file.relative, pos, bytes([1 + job.rng.randrange(31)]))
-    _changed(job, record, "a character of the topic", RuleName.RECORD_TOPIC)
+    _changed(job, record, "a character of the topic")
 
 
 @damage(
-    "C10",
-    causes=(RuleName.RECORD_DELAY_LEVEL,),
-    needs="a message in SCHEDULE_TOPIC_XXXX",
-    may_also=model.RECORD_CHANGED | model.rules(RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT),
-)
+    "C10", RuleName.RECORD_DELAY_LEVEL, "a message in SCHEDULE_TOPIC_XXXX", RECORD_CHANGED,
+    RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT,
+)  # fmt: skip
 def delay_level(job: Job) -> None:
     """A delayed message's DELAY is not a number."""
     wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
-    _change_property(job, "delayed message", props.DELAY, wanted, RuleName.RECORD_DELAY_LEVEL)
+    _change_property(job, "delayed message", props.DELAY, wanted)
 
 
 @damage(
-    "C10",
-    causes=(RuleName.RECORD_INNER_BATCH,),
-    needs="an inner batch (5.0+)",
-    may_also=model.RECORD_CHANGED | model.MOVED | model.rules(RuleName.BATCH_UNIT_CONTENT),
-)
+    "C10", RuleName.RECORD_INNER_BATCH, "an inner batch (5.0+)", RECORD_CHANGED, MOVED,
+    RuleName.BATCH_UNIT_CONTENT,
+)  # fmt: skip
 def inner_batch(job: Job) -> None:
     """An inner batch's INNER_NUM is not a number."""
-    _change_property(job, "inner batch", props.INNER_NUM, Trait.INNER_BATCH, RuleName.RECORD_INNER_BATCH)
+    _change_property(job, "inner batch", props.INNER_NUM, Trait.INNER_BATCH)
 
 
 def _value_pos(properties: bytes, name: str) -> int | None:
@@ -365,12 +293,7 @@ def _value_pos(properties: bytes, name: str) -> int | None:
     return None
 
 
-@damage(
-    "C10",
-    causes=(RuleName.RECORD_COMPRESSED_BODY,),
-    needs="a record with a plain body",
-    may_also=model.RECORD_CHANGED,
-)
+@damage("C10", RuleName.RECORD_COMPRESSED_BODY, "a record with a plain body", RECORD_CHANGED)
 def compressed_flag(job: Job) -> None:
     """sysFlag calls a plain body compressed."""
     record = job.record(
@@ -379,15 +302,10 @@ def compressed_flag(job: Job) -> None:
             item.body_size > 0 and not item.sys_flag & COMPRESSED and not item.traits & Trait.INNER_BATCH
         ),
     )
-    _change_number(job, record, "sysFlag", record.sys_flag | COMPRESSED, RuleName.RECORD_COMPRESSED_BODY)
+    _change_number(job, record, "sysFlag", record.sys_flag | COMPRESSED)
 
 
-@damage(
-    "C10",
-    causes=(RuleName.PREPARED_RECORD_MISSING,),
-    needs="a committed transaction",
-    may_also=model.RECORD_CHANGED,
-)
+@damage("C10", RuleName.PREPARED_RECORD_MISSING, "a committed transaction", RECORD_CHANGED)
 def prepared_missing(job: Job) -> None:
     """A committed message does not name its half message."""
     record = job.record(
@@ -396,27 +314,17 @@ def prepared_missing(job: Job) -> None:
             item.transaction == TRANSACTION_COMMIT and job.record_at(item.prepared_transaction_offset)
         ),
     )
-    _set_number(job, record, "preparedTransactionOffset", record.prepared_transaction_offset + 4)
     half = job.record_at(record.prepared_transaction_offset)
     assert half is not None
     job.rely(half.file.relative, half.pos, half.end)
-    _changed(job, record, "preparedTransactionOffset", RuleName.PREPARED_RECORD_MISSING)
+    _change_number(job, record, "preparedTransactionOffset", record.prepared_transaction_offset + 4)
 
 
 @damage(
-    "C11",
-    causes=(RuleName.STORE_TIMESTAMP_BACK,),
-    needs="a file in which time rises",
-    may_also=model.RECORD_CHANGED
-    | model.rules(
-        RuleName.UNIT_TAGS_CODE,
-        RuleName.EXT_UNIT_CONTENT,
-        RuleName.BATCH_UNIT_CONTENT,
-        RuleName.ENTRY_TIME,
-        RuleName.INDEX_HEADER_RANGE,
-        RuleName.CHECKPOINT_BEHIND,
-    ),
-)
+    "C11", RuleName.STORE_TIMESTAMP_BACK, "a file in which time rises", RECORD_CHANGED,
+    RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT, RuleName.BATCH_UNIT_CONTENT, RuleName.ENTRY_TIME,
+    RuleName.INDEX_HEADER_RANGE, RuleName.CHECKPOINT_BEHIND,
+)  # fmt: skip
 def time_back(job: Job) -> None:
     """A storeTimestamp is an hour ahead.
 
@@ -431,18 +339,13 @@ def time_back(job: Job) -> None:
     following = job.log(record.file).record(record.number + 1)
     _set_number(job, record, "storeTimestamp", record.store_timestamp + _HOUR)
     _stated(job, record, "storeTimestamp")
-    job.promise(
-        RuleName.STORE_TIMESTAMP_BACK,
-        model.PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset),
-    )
+    job.promise(PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset))
 
 
 @damage(
-    "Q4",
-    causes=(RuleName.QUEUE_OFFSET_REPEATED,),
-    needs="two neighbours of one queue",
-    may_also=model.RECORD_CHANGED | model.MOVED | model.rules(RuleName.BATCH_UNIT_CONTENT),
-)
+    "Q4", RuleName.QUEUE_OFFSET_REPEATED, "two neighbours of one queue", RECORD_CHANGED, MOVED,
+    RuleName.BATCH_UNIT_CONTENT,
+)  # fmt: skip
 def queue_offset_repeated(job: Job) -> None:
     """Two records carry one queueOffset.
 
@@ -462,10 +365,7 @@ def queue_offset_repeated(job: Job) -> None:
 
     record = job.record("record that follows another of its queue", follows)
     job.rely(record.file.relative, before["it"].pos, before["it"].end)
-    _set_number(job, record, "queueOffset", record.queue_offset - 1)
-    _stated(job, record, "queueOffset")
-    place = job.record_place(record)
-    job.promise(RuleName.QUEUE_OFFSET_REPEATED, place)
+    _change_number(job, record, "queueOffset", record.queue_offset - 1)
 
 
 def _takes_place(record: LogRecord) -> bool:

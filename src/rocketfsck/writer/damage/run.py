@@ -196,7 +196,7 @@ def _run(
     for number, (damage, options) in enumerate(chosen):
         editor = Editor(root, shared=shared)
         rng = random.Random(f"{seed}/{number}/{damage.name}")
-        job = Job(opening.store(root), editor, rng, options, list(taken))
+        job = Job(opening.store(root), editor, rng, options, list(taken), damage.causes)
         try:
             damage.apply(job)
         except DamageError as error:

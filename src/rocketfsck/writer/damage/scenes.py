@@ -209,10 +209,6 @@ class IndexScene:
         slots: list[int] = np.flatnonzero(counts >= length).tolist()
         return slots
 
-    def link_pos(self, entry: int) -> int:
-        """Where an entry's prevIndex is in the file."""
-        return self.pos_of(entry) + indexfile.ENTRY.offset("prevIndex")
-
     def pos_of(self, entry: int) -> int:
         return indexfile.entry_pos(entry, self.slot_count)
 

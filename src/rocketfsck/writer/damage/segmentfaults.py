@@ -7,8 +7,8 @@ import itertools
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import MappedFile
-from rocketfsck.writer.damage import model
 from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import ANY_LOG, QUEUE_LOST, RECORD_LOST, SEGMENT_LOST, PromisedPlace
 from rocketfsck.writer.damage.scenes import LogScene, QueueScene, unit_place
 
 SECOND_PATH = "commitlog2"
@@ -43,7 +43,7 @@ def _promise_lost_units(job: Job, start: int, end: int, rule: RuleName) -> None:
         if not rows or not scene.whole or rows[-1] - rows[0] + 1 != len(rows):
             continue
         first = scene.unit(scene.start_index + rows[0])
-        job.promise(rule, unit_place(first, len(rows), first.offset))
+        job.promise(unit_place(first, len(rows), first.offset), rule)
         job.rely(first.file.relative, first.start)
 
 
@@ -58,29 +58,20 @@ def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> 
 
 
 @damage(
-    "C5",
-    causes=(RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT),
-    needs="three commit log files",
-    may_also=model.SEGMENT_LOST,
+    "C5", (RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT), "three commit log files", SEGMENT_LOST
 )
 def missing_segment(job: Job) -> None:
     """A commit log file between two others is missing."""
     file, following = _lose_inner(job)
     job.editor.remove(file.relative)
-    job.note = f"{file.relative} removed"
-    job.promise(RuleName.SEGMENT_GAP, model.PromisedPlace(following.relative))
+    job.done(f"{file.relative} removed", PromisedPlace(following.relative), RuleName.SEGMENT_GAP)
 
 
 @damage(
     "C6",
-    causes=(
-        RuleName.FOREIGN_FILE,
-        RuleName.SEGMENT_GAP,
-        RuleName.LOG_FILE_MISNAMED,
-        RuleName.UNIT_IN_MISNAMED_FILE,
-    ),
-    needs="three commit log files",
-    may_also=model.SEGMENT_LOST,
+    (RuleName.FOREIGN_FILE, RuleName.SEGMENT_GAP, RuleName.LOG_FILE_MISNAMED, RuleName.UNIT_IN_MISNAMED_FILE),
+    "three commit log files",
+    SEGMENT_LOST,
 )
 def segment_renamed(job: Job) -> None:
     """A commit log file has a name that is not an offset.
@@ -91,19 +82,15 @@ def segment_renamed(job: Job) -> None:
     name = f"{file.relative}.old"
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise(RuleName.FOREIGN_FILE, model.PromisedPlace(name, 0, file.size))
-    job.promise(RuleName.LOG_FILE_MISNAMED, model.PromisedPlace(name, 0))
-    job.promise(RuleName.SEGMENT_GAP, model.PromisedPlace(following.relative))
+    job.promise(PromisedPlace(name, 0, file.size), RuleName.FOREIGN_FILE)
+    job.promise(PromisedPlace(name, 0), RuleName.LOG_FILE_MISNAMED)
+    job.promise(PromisedPlace(following.relative), RuleName.SEGMENT_GAP)
 
 
 @damage(
-    "C6",
-    causes=(RuleName.RECORD_PHYSICAL_OFFSET, RuleName.LOG_FILE_MISNAMED),
-    needs="a commit log file",
-    may_also=model.ANY_LOG
-    | model.SEGMENT_LOST
-    | model.rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT, RuleName.UNIT_IN_MISNAMED_FILE),
-)
+    "C6", (RuleName.RECORD_PHYSICAL_OFFSET, RuleName.LOG_FILE_MISNAMED), "a commit log file", ANY_LOG,
+    SEGMENT_LOST, RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT, RuleName.UNIT_IN_MISNAMED_FILE,
+)  # fmt: skip
 def segment_misnumbered(job: Job) -> None:
     """The last commit log file has the number of a later file.
 
@@ -118,19 +105,14 @@ def segment_misnumbered(job: Job) -> None:
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
     job.promise(
+        PromisedPlace(name, first.pos, physical_offset=start + first.pos),
         RuleName.RECORD_PHYSICAL_OFFSET,
-        model.PromisedPlace(name, first.pos, physical_offset=start + first.pos),
     )
-    job.promise(RuleName.LOG_FILE_MISNAMED, model.PromisedPlace(name, 0))
+    job.promise(PromisedPlace(name, 0), RuleName.LOG_FILE_MISNAMED)
     job.rely("commitlog/")
 
 
-@damage(
-    "C6",
-    causes=(RuleName.LOG_FILE_COPIED,),
-    needs="two commit log files",
-    may_also=model.rules(RuleName.CHECKPOINT_AHEAD),
-)
+@damage("C6", RuleName.LOG_FILE_COPIED, "two commit log files", RuleName.CHECKPOINT_AHEAD)
 def segment_copied(job: Job) -> None:
     """The first commit log file is there twice.
 
@@ -145,17 +127,14 @@ def segment_copied(job: Job) -> None:
     start = (last.start_offset or 0) + last.size
     name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
     job.editor.create(name, job.editor.content(first.relative), like=first.relative)
-    job.note = f"{first.relative} copied to {name}"
-    job.promise(RuleName.LOG_FILE_COPIED, model.PromisedPlace(name, 0, physical_offset=start))
+    job.done(f"{first.relative} copied to {name}", PromisedPlace(name, 0, physical_offset=start))
     job.rely("commitlog/")
 
 
 @damage(
-    "C6",
-    causes=(RuleName.SEGMENT_LENGTH, RuleName.LOG_FILE_APPENDED),
-    needs="five commit log files",
-    may_also=model.rules(RuleName.CHECKPOINT_AHEAD),
-)
+    "C6", (RuleName.SEGMENT_LENGTH, RuleName.LOG_FILE_APPENDED), "five commit log files",
+    RuleName.CHECKPOINT_AHEAD,
+)  # fmt: skip
 def segment_appended(job: Job) -> None:
     """A commit log file is at the end of the one before it.
 
@@ -172,8 +151,8 @@ def segment_appended(job: Job) -> None:
     job.editor.replace(before.relative, content)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} appended to {before.relative}"
-    job.promise(RuleName.SEGMENT_LENGTH, model.PromisedPlace(before.relative, 0, len(content)))
-    job.promise(RuleName.LOG_FILE_APPENDED, model.PromisedPlace(before.relative, file.size))
+    job.promise(PromisedPlace(before.relative, 0, len(content)), RuleName.SEGMENT_LENGTH)
+    job.promise(PromisedPlace(before.relative, file.size), RuleName.LOG_FILE_APPENDED)
     job.rely("commitlog/")
 
 
@@ -187,7 +166,7 @@ def _finished(job: Job) -> list[LogScene]:
     ]
 
 
-@damage("C6", causes=(RuleName.SEGMENT_LENGTH,), needs="room after the last record")
+@damage("C6", RuleName.SEGMENT_LENGTH, "room after the last record")
 def short_segment(job: Job) -> None:
     """The last commit log file was cut after its records."""
     log = job.last_log()
@@ -197,8 +176,7 @@ def short_segment(job: Job) -> None:
     size = low + job.rng.randrange(high - low)
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(log.file.relative, size)
-    job.note = f"{log.file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.SEGMENT_LENGTH, model.PromisedPlace(log.file.relative, 0, size))
+    job.done(f"{log.file.relative} cut to {size:,} bytes", PromisedPlace(log.file.relative, 0, size))
 
 
 def _next_start(job: Job) -> int:
@@ -209,7 +187,7 @@ def _next_start(job: Job) -> int:
     return (last.start_offset or 0) + _file_size(job)
 
 
-@damage("C6", causes=(RuleName.SEGMENT_LENGTH, RuleName.EMPTY_LAST_SEGMENT), needs="a commit log file")
+@damage("C6", (RuleName.SEGMENT_LENGTH, RuleName.EMPTY_LAST_SEGMENT), "a commit log file")
 def empty_segment(job: Job) -> None:
     """The last commit log file has 0 bytes.
 
@@ -219,14 +197,11 @@ def empty_segment(job: Job) -> None:
     job.need(job.is_free(name), "place for a further commit log file")
     job.editor.create(name, like=job.log_files[-1].relative)
     job.note = f"{name} has no bytes"
-    job.promise((RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH), model.PromisedPlace(name, 0, 0))
+    job.promise(PromisedPlace(name, 0, 0), RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH)
 
 
 @damage(
-    "C6",
-    causes=(RuleName.FOREIGN_FILE,),
-    needs="a commit log file",
-    options={"in": "commitlog (default) or consumequeue"},
+    "C6", RuleName.FOREIGN_FILE, "a commit log file", options={"in": "commitlog (default) or consumequeue"}
 )
 def stray_file(job: Job) -> None:
     """A file that is not a segment has the first name in its directory."""
@@ -240,17 +215,13 @@ def stray_file(job: Job) -> None:
     size = 1 + job.rng.randrange(6148)
     data = bytes(job.rng.randrange(256) for _ in range(size))
     job.editor.create(name, data, like=job.log_files[0].relative)
-    job.note = f"{name} of {size:,} bytes"
-    job.promise(RuleName.FOREIGN_FILE, model.PromisedPlace(name, 0, size))
+    job.done(f"{name} of {size:,} bytes", PromisedPlace(name, 0, size))
 
 
 @damage(
-    "C7",
-    causes=(RuleName.SEGMENT_TWICE,),
-    needs="a commit log file",
-    may_also=model.ANY_LOG | model.SEGMENT_LOST | model.rules(RuleName.SEGMENT_OVERLAP),
+    "C7", RuleName.SEGMENT_TWICE, "a commit log file", ANY_LOG, SEGMENT_LOST, RuleName.SEGMENT_OVERLAP,
     alone=True,
-)
+)  # fmt: skip
 def segment_twice(job: Job) -> None:
     """A second commit log directory has a file of the same name, all zeros."""
     file = job.choose(
@@ -260,18 +231,13 @@ def segment_twice(job: Job) -> None:
     job.need(not job.editor.exists(SECOND_PATH), "single commit log directory")
     job.editor.create(twin, size=file.size, like=file.relative)
     job.commitlog_paths = ("commitlog", SECOND_PATH)
-    job.note = f"{twin}, all zeros, in addition to {file.relative}"
-    job.promise(RuleName.SEGMENT_TWICE, model.PromisedPlace(twin))
+    job.done(f"{twin}, all zeros, in addition to {file.relative}", PromisedPlace(twin))
 
 
 @damage(
-    "C8",
-    causes=(RuleName.COMMITLOG_MISSING,),
-    needs="a commit log and consume queues",
-    may_also=model.QUEUE_LOST
-    | model.rules(RuleName.GHOST_QUEUE, RuleName.CHECKPOINT_AHEAD, RuleName.LOGICS_OFFSET_AHEAD),
-    alone=True,
-)
+    "C8", RuleName.COMMITLOG_MISSING, "a commit log and consume queues", QUEUE_LOST, RuleName.GHOST_QUEUE,
+    RuleName.CHECKPOINT_AHEAD, RuleName.LOGICS_OFFSET_AHEAD, alone=True,
+)  # fmt: skip
 def commitlog_gone(job: Job) -> None:
     """Queues exist, but no commit log file.
 
@@ -281,16 +247,10 @@ def commitlog_gone(job: Job) -> None:
     job.need(any(queue.files for queue in job.store.queues), "consume queue")
     for file in job.store.commitlog.files:
         job.editor.remove(file.relative)
-    job.note = "every commit log file removed"
-    job.promise(RuleName.COMMITLOG_MISSING, model.PromisedPlace("commitlog"))
+    job.done("every commit log file removed", PromisedPlace("commitlog"))
 
 
-@damage(
-    "C9",
-    causes=(RuleName.SEGMENTS_NEVER_FILLED,),
-    needs="a commit log file",
-    may_also=model.rules(RuleName.BLANK_MISSING),
-)
+@damage("C9", RuleName.SEGMENTS_NEVER_FILLED, "a commit log file", RuleName.BLANK_MISSING)
 def never_filled(job: Job) -> None:
     """More empty commit log files than a broker makes in advance.
 
@@ -309,25 +269,13 @@ def never_filled(job: Job) -> None:
         job.editor.create(name, size=_file_size(job), like=job.log_files[-1].relative)
     first = zeros[-1].relative if zeros else names[0]
     job.note = f"{len(names)} files without data from {names[0]} on"
-    job.promise(
-        RuleName.SEGMENTS_NEVER_FILLED,
-        model.PromisedPlace(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start),
-    )
+    job.promise(PromisedPlace(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start))
 
 
 @damage(
-    "C2",
-    causes=(RuleName.SEGMENT_ZERO_INSIDE,),
-    needs="three commit log files",
-    may_also=model.RECORD_LOST
-    | model.rules(
-        RuleName.BLANK_MISSING,
-        RuleName.UNIT_BEYOND_LOG,
-        RuleName.UNIT_GHOST,
-        RuleName.ENTRY_DANGLING,
-        RuleName.LOG_NO_RECORDS,
-    ),
-)
+    "C2", RuleName.SEGMENT_ZERO_INSIDE, "three commit log files", RECORD_LOST, RuleName.BLANK_MISSING,
+    RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_GHOST, RuleName.ENTRY_DANGLING, RuleName.LOG_NO_RECORDS,
+)  # fmt: skip
 def zero_segment(job: Job) -> None:
     """A commit log file between two others is all zeros."""
     number = job.choose(_between(job), "commit log file between two others")
@@ -335,11 +283,10 @@ def zero_segment(job: Job) -> None:
     size = file.size
     job.editor.truncate(file.relative, 0)
     job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} is all zeros"
-    job.promise(RuleName.SEGMENT_ZERO_INSIDE, model.PromisedPlace(file.relative, 0, size, file.start_offset))
+    job.done(f"{file.relative} is all zeros", PromisedPlace(file.relative, 0, size, file.start_offset))
 
 
-@damage("C2", causes=(RuleName.BLANK_MISSING,), needs="two commit log files")
+@damage("C2", RuleName.BLANK_MISSING, "two commit log files")
 def blank_missing(job: Job) -> None:
     """The BLANK at the end of a file is missing."""
     log = job.choose(
@@ -349,10 +296,10 @@ def blank_missing(job: Job) -> None:
     pos, start = log.blank_pos or 0, log.file.start_offset or 0
     job.editor.write(log.file.relative, pos, bytes(log.size - pos))
     job.note = f"the BLANK of {log.file.relative} removed"
-    job.promise(RuleName.BLANK_MISSING, model.PromisedPlace(log.file.relative, pos, log.size, start + pos))
+    job.promise(PromisedPlace(log.file.relative, pos, log.size, start + pos))
 
 
-@damage("C10", causes=(RuleName.BLANK_SIZE,), needs="two commit log files")
+@damage("C10", RuleName.BLANK_SIZE, "two commit log files")
 def blank_size(job: Job) -> None:
     """A BLANK states a wrong size for the rest of its file."""
     log = job.choose(
@@ -367,22 +314,14 @@ def blank_size(job: Job) -> None:
     wrong = log.size - pos + 1 + job.rng.randrange(1000)
     job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
     job.note = f"the BLANK of {log.file.relative} says {wrong:,} bytes"
-    job.promise(RuleName.BLANK_SIZE, model.PromisedPlace(log.file.relative, pos, pos + 8, start + pos))
+    job.promise(PromisedPlace(log.file.relative, pos, pos + 8, start + pos))
 
 
 @damage(
-    "Q5",
-    causes=(RuleName.QUEUE_EXPIRED, RuleName.UNITS_EXPIRED),
-    needs="two commit log files",
-    may_also=model.rules(
-        RuleName.LOG_BEGINNING_GONE,
-        RuleName.GHOST_QUEUE,
-        RuleName.DELAY_OFFSET_RANGE,
-        RuleName.CONFIRM_OFFSET,
-        RuleName.EPOCH_BOUNDARY,
-        RuleName.QUEUE_OFFSET_GAP,
-    ),
-)
+    "Q5", (RuleName.QUEUE_EXPIRED, RuleName.UNITS_EXPIRED), "two commit log files",
+    RuleName.LOG_BEGINNING_GONE, RuleName.GHOST_QUEUE, RuleName.DELAY_OFFSET_RANGE, RuleName.CONFIRM_OFFSET,
+    RuleName.EPOCH_BOUNDARY, RuleName.QUEUE_OFFSET_GAP,
+)  # fmt: skip
 def first_segment_missing(job: Job) -> None:
     """The first commit log file is missing, as after expiry."""
     files = job.log_files
@@ -399,8 +338,6 @@ def first_segment_missing(job: Job) -> None:
         gone = int((offsets < limit).sum())
         if gone and scene.whole:
             directory = unit_place(scene.unit(scene.start_index)).file or ""
-            place = model.PromisedPlace(
-                directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id
-            )
-            job.promise(RuleName.QUEUE_EXPIRED if gone == len(offsets) else RuleName.UNITS_EXPIRED, place)
+            place = PromisedPlace(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
+            job.promise(place, RuleName.QUEUE_EXPIRED if gone == len(offsets) else RuleName.UNITS_EXPIRED)
     job.rely("commitlog/")

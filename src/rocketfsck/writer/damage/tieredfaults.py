@@ -83,46 +83,40 @@ def _compacted_row(job: Job, scene: _CompactionScene) -> int:
     return 1 + job.rng.randrange(len(scene.units) - 2)
 
 
-def _set_unit(job: Job, scene: _CompactionScene, row: int, name: str, value: int, rule: RuleName) -> None:
+def _set_unit(job: Job, scene: _CompactionScene, row: int, name: str, value: int) -> None:
     start = row * consumequeue.BATCH_UNIT_SIZE + consumequeue.BATCH_UNIT.offset(name)
     size = 4 if name == "size" else 8
     job.editor.write(scene.units_file.relative, start, value.to_bytes(size, "big", signed=True))
-    job.note = f"{name} of unit {row} of {scene.units_file.relative} is {value}"
-    job.promise(rule, scene.unit_place(row))
+    job.done(f"{name} of unit {row} of {scene.units_file.relative} is {value}", scene.unit_place(row))
 
 
-@damage(None, causes=(RuleName.COMPACTION_UNIT,), needs=COMPACTED)
+@damage(None, RuleName.COMPACTION_UNIT, COMPACTED)
 def compaction_unit(job: Job) -> None:
     """A unit of a compacted log states another size than its record."""
     scene = _compacted_scene(job)
     row = _compacted_row(job, scene)
-    _set_unit(job, scene, row, "size", int(scene.units["size"][row]) + 1, RuleName.COMPACTION_UNIT)
+    _set_unit(job, scene, row, "size", int(scene.units["size"][row]) + 1)
 
 
-@damage(
-    None,
-    causes=(RuleName.COMPACTION_UNIT,),
-    needs=COMPACTED,
-    may_also=rules(RuleName.COMPACTION_RECORD_WITHOUT_UNIT),
-)
+@damage(None, RuleName.COMPACTION_UNIT, COMPACTED, RuleName.COMPACTION_RECORD_WITHOUT_UNIT)
 def compaction_link(job: Job) -> None:
     """A unit of a compacted log points into the middle of a record."""
     scene = _compacted_scene(job)
     row = _compacted_row(job, scene)
     inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
-    _set_unit(job, scene, row, "offset", inside, RuleName.COMPACTION_UNIT)
+    _set_unit(job, scene, row, "offset", inside)
 
 
-@damage(None, causes=(RuleName.COMPACTION_ORDER,), needs=COMPACTED, may_also=_OF_COMPACTED)
+@damage(None, RuleName.COMPACTION_ORDER, COMPACTED, _OF_COMPACTED)
 def compaction_order(job: Job) -> None:
     """Queue offsets decrease in a compacted log's units."""
     scene = _compacted_scene(job)
     row = _compacted_row(job, scene)
     before = int(scene.units["msgBaseOffset"][row - 1])
-    _set_unit(job, scene, row, "msgBaseOffset", before, RuleName.COMPACTION_ORDER)
+    _set_unit(job, scene, row, "msgBaseOffset", before)
 
 
-@damage(None, causes=(RuleName.COMPACTION_RECORD_WITHOUT_UNIT,), needs=COMPACTED)
+@damage(None, RuleName.COMPACTION_RECORD_WITHOUT_UNIT, COMPACTED)
 def compaction_unit_lost(job: Job) -> None:
     """The last unit of a compacted log is zeros."""
     scene = _compacted_scene(job)
@@ -130,11 +124,10 @@ def compaction_unit_lost(job: Job) -> None:
     job.editor.write(
         scene.units_file.relative, row * consumequeue.BATCH_UNIT_SIZE, bytes(consumequeue.BATCH_UNIT_SIZE)
     )
-    job.note = f"unit {row} of {scene.units_file.relative} is zeros"
-    job.promise(RuleName.COMPACTION_RECORD_WITHOUT_UNIT, scene.record_place(row))
+    job.done(f"unit {row} of {scene.units_file.relative} is zeros", scene.record_place(row))
 
 
-@damage(None, causes=(RuleName.COMPACTION_BODY_CRC,), needs=COMPACTED)
+@damage(None, RuleName.COMPACTION_BODY_CRC, COMPACTED)
 def compaction_body(job: Job) -> None:
     """A bit in the body of a compacted message is wrong."""
     scene = _compacted_scene(job)
@@ -147,10 +140,10 @@ def compaction_body(job: Job) -> None:
     pos = found.body_pos + job.rng.randrange(found.body_size)
     job.flip_bit(scene.log.relative, pos)
     job.note = f"the body of the message at {int(scene.units['offset'][row])} of {scene.log.relative} changed"
-    job.promise(RuleName.COMPACTION_BODY_CRC, scene.record_place(row))
+    job.promise(scene.record_place(row))
 
 
-@damage(None, causes=(RuleName.COMPACTION_RECORD,), needs=COMPACTED, may_also=_OF_COMPACTED)
+@damage(None, RuleName.COMPACTION_RECORD, COMPACTED, _OF_COMPACTED)
 def compaction_record(job: Job) -> None:
     """A compacted record has a wrong physicalOffset."""
     scene = _compacted_scene(job)
@@ -158,10 +151,10 @@ def compaction_record(job: Job) -> None:
     pos = scene.place(row) + record.RECORD_HEADER.offset("physicalOffset")
     job.editor.write(scene.log.relative, pos, (1 << 40).to_bytes(8, "big"))
     job.note = f"physicalOffset of the record at {scene.place(row)} of {scene.log.relative} is {1 << 40}"
-    job.promise(RuleName.COMPACTION_RECORD, scene.record_place(row))
+    job.promise(scene.record_place(row))
 
 
-@damage(None, causes=(RuleName.COMPACTION_RECORD,), needs=COMPACTED, may_also=_OF_COMPACTED)
+@damage(None, RuleName.COMPACTION_RECORD, COMPACTED, _OF_COMPACTED)
 def compaction_magic(job: Job) -> None:
     """A compacted record has no magic."""
     scene = _compacted_scene(job)
@@ -171,32 +164,25 @@ def compaction_magic(job: Job) -> None:
     )
     job.note = f"the magic of the record at {scene.place(row)} of {scene.log.relative} is 0"
     start = scene.place(row)
-    job.promise(RuleName.COMPACTION_RECORD, PromisedPlace(scene.log.relative, start, start + 1), touches=True)
+    job.promise(PromisedPlace(scene.log.relative, start, start + 1), touches=True)
 
 
-@damage(None, causes=(RuleName.COMPACTION_FILE_ALONE,), needs=COMPACTED)
+@damage(None, RuleName.COMPACTION_FILE_ALONE, COMPACTED)
 def compaction_file_missing(job: Job) -> None:
     """A file of a compacted log, or of its units, is missing."""
     scene = _compacted_scene(job)
     lost, left = job.shuffled((scene.log, scene.units_file))
     job.editor.remove(lost.relative)
-    job.note = f"{lost.relative} removed"
-    job.promise(RuleName.COMPACTION_FILE_ALONE, PromisedPlace(left.relative))
+    job.done(f"{lost.relative} removed", PromisedPlace(left.relative))
 
 
-@damage(
-    None,
-    causes=(RuleName.COMPACTION_FILE_LENGTH,),
-    needs=COMPACTED,
-    may_also=_OF_COMPACTED | rules(RuleName.COMPACTION_RECORD),
-)
+@damage(None, RuleName.COMPACTION_FILE_LENGTH, COMPACTED, _OF_COMPACTED, RuleName.COMPACTION_RECORD)
 def compaction_file_short(job: Job) -> None:
     """A compacted log's file is cut off in the middle of its records."""
     scene = _compacted_scene(job)
     size = scene.place(_compacted_row(job, scene)) + 1
     job.editor.truncate(scene.log.relative, size)
-    job.note = f"{scene.log.relative} cut to {size:,} bytes"
-    job.promise(RuleName.COMPACTION_FILE_LENGTH, PromisedPlace(scene.log.relative))
+    job.done(f"{scene.log.relative} cut to {size:,} bytes", PromisedPlace(scene.log.relative))
 
 
 def _positions(job: Job) -> dict[str, int]:
@@ -209,12 +195,7 @@ def _positions(job: Job) -> dict[str, int]:
         return {}
 
 
-@damage(
-    None,
-    causes=(RuleName.COMPACTION_POSITION,),
-    needs=COMPACTED,
-    may_also=rules(RuleName.COMPACTION_KEY_TWICE),
-)
+@damage(None, RuleName.COMPACTION_POSITION, COMPACTED, RuleName.COMPACTION_KEY_TWICE)
 def compaction_position(job: Job) -> None:
     """The position of a compaction is beyond the end of its queue."""
     queue = _compacted_scene(job).queue
@@ -222,24 +203,20 @@ def compaction_position(job: Job) -> None:
     positions = {**_positions(job), compaction.position_name(queue.topic, queue.queue_id): value}
     job.editor.replace(compaction.CHECKPOINT, json.dumps({"queueOffsetMap": positions}).encode())
     job.note = f"{compaction.CHECKPOINT} says {value} for {queue.topic}, queue {queue.queue_id}"
-    job.promise(
-        RuleName.COMPACTION_POSITION,
-        PromisedPlace(compaction.CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id),
-    )
+    job.promise(PromisedPlace(compaction.CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id))
 
 
-@damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
+@damage(None, RuleName.COMPACTION_POSITION, COMPACTED)
 def compaction_position_torn(job: Job) -> None:
     """The file of compaction positions is cut off."""
     _compacted_scene(job)
     _positions(job)
     size = job.editor.size(compaction.CHECKPOINT) // 2
     job.editor.truncate(compaction.CHECKPOINT, size)
-    job.note = f"{compaction.CHECKPOINT} cut to {size:,} bytes"
-    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(compaction.CHECKPOINT))
+    job.done(f"{compaction.CHECKPOINT} cut to {size:,} bytes", PromisedPlace(compaction.CHECKPOINT))
 
 
-@damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
+@damage(None, RuleName.COMPACTION_POSITION, COMPACTED)
 def compaction_position_missing(job: Job) -> None:
     """The file of compaction positions and its copy are missing."""
     _compacted_scene(job)
@@ -247,32 +224,25 @@ def compaction_position_missing(job: Job) -> None:
     for file in (compaction.CHECKPOINT, f"{compaction.CHECKPOINT}.bak"):
         if job.editor.exists(file):
             job.editor.remove(file)
-    job.note = f"{compaction.CHECKPOINT} removed"
-    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(compaction.CHECKPOINT))
+    job.done(f"{compaction.CHECKPOINT} removed", PromisedPlace(compaction.CHECKPOINT))
 
 
 TIERED = "tiered storage"
 _MIN_UNITS = 4
 _OF_RECORD = rules(
-    RuleName.TIERED_UNIT,
-    RuleName.TIERED_INDEX_ITEM,
-    RuleName.TIERED_NOT_AS_LOCAL,
+    RuleName.TIERED_UNIT, RuleName.TIERED_INDEX_ITEM, RuleName.TIERED_NOT_AS_LOCAL,
     RuleName.TIERED_SEGMENT_TIME,
-)
-_OF_FILE = _OF_RECORD | rules(
-    RuleName.TIERED_RECORD, RuleName.TIERED_RECORD_WITHOUT_UNIT, RuleName.TIERED_KEY_UNINDEXED
+)  # fmt: skip
+_OF_FILE = rules(
+    _OF_RECORD, RuleName.TIERED_RECORD, RuleName.TIERED_RECORD_WITHOUT_UNIT, RuleName.TIERED_KEY_UNINDEXED
 )
 _OF_ITEM = rules(RuleName.TIERED_KEY_UNINDEXED, RuleName.TIERED_INDEX_HEADER, RuleName.TIERED_INDEX_ITEM)
 
 _OF_BACKUP = rules(
-    RuleName.CONFIG_FALLS_BACK,
-    RuleName.TIERED_SEGMENT_UNLISTED,
-    RuleName.TIERED_SEGMENT_SHORT,
-    RuleName.TIERED_SEGMENT_LONG,
-    RuleName.TIERED_SEGMENT_GAP,
-    RuleName.TIERED_SEGMENT_TIME,
+    RuleName.CONFIG_FALLS_BACK, RuleName.TIERED_SEGMENT_UNLISTED, RuleName.TIERED_SEGMENT_SHORT,
+    RuleName.TIERED_SEGMENT_LONG, RuleName.TIERED_SEGMENT_GAP, RuleName.TIERED_SEGMENT_TIME,
     RuleName.TIERED_INDEX_HEADER,
-)
+)  # fmt: skip
 """What the copy of the metadata says wrong, which is that of a moment before."""
 
 
@@ -333,7 +303,7 @@ def _set(job: Job, file: str, start: int, layout: Layout, name: str, value: int)
     job.note = f"{name} at {start} of {file} is {value}"
 
 
-@damage(None, causes=(RuleName.TIERED_UNIT,), needs=TIERED)
+@damage(None, RuleName.TIERED_UNIT, TIERED)
 def tiered_unit(job: Job) -> None:
     """A unit of tiered storage states another size than its record."""
     scene = _scene(job)
@@ -346,33 +316,31 @@ def tiered_unit(job: Job) -> None:
         "size",
         int(scene.units["size"][row]) + 1,
     )
-    job.promise(RuleName.TIERED_UNIT, scene.unit_place(row))
+    job.promise(scene.unit_place(row))
 
 
-@damage(None, causes=(RuleName.TIERED_UNIT,), needs=TIERED, may_also=rules(RuleName.TIERED_SEGMENT_TIME))
+@damage(None, RuleName.TIERED_UNIT, TIERED, RuleName.TIERED_SEGMENT_TIME)
 def tiered_link(job: Job) -> None:
     """A unit of tiered storage points into the middle of a record."""
     scene = _scene(job)
     row = _row(job, scene)
     inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
     _set(job, scene.units_file.relative, row * consumequeue.UNIT_SIZE, consumequeue.UNIT, "offset", inside)
-    job.promise(RuleName.TIERED_UNIT, scene.unit_place(row))
+    job.promise(scene.unit_place(row))
 
 
-@damage(None, causes=(RuleName.TIERED_SEGMENT_SHORT,), needs=TIERED, may_also=_OF_FILE)
+@damage(None, RuleName.TIERED_SEGMENT_SHORT, TIERED, _OF_FILE)
 def tiered_units_cut(job: Job) -> None:
     """The last units of a queue in tiered storage are cut off."""
     scene = _scene(job)
     size = _row(job, scene) * consumequeue.UNIT_SIZE + 7
     job.editor.truncate(scene.units_file.relative, size)
     job.note = f"{scene.units_file.relative} cut to {size:,} bytes"
-    job.promise(
-        RuleName.TIERED_SEGMENT_SHORT, PromisedPlace(scene.units_file.relative, size, scene.units_file.size)
-    )
-    job.promise(RuleName.TIERED_RECORD_WITHOUT_UNIT, PromisedPlace(scene.log.relative))
+    job.promise(PromisedPlace(scene.units_file.relative, size, scene.units_file.size))
+    job.promise(PromisedPlace(scene.log.relative), RuleName.TIERED_RECORD_WITHOUT_UNIT)
 
 
-@damage(None, causes=(RuleName.TIERED_BODY_CRC,), needs=TIERED)
+@damage(None, RuleName.TIERED_BODY_CRC, TIERED)
 def tiered_body(job: Job) -> None:
     """A bit in the body of a message in tiered storage is wrong."""
     scene = _scene(job)
@@ -385,29 +353,29 @@ def tiered_body(job: Job) -> None:
     pos = found.body_pos + job.rng.randrange(found.body_size)
     job.flip_bit(scene.log.relative, pos)
     job.note = f"the body of the message at {scene.place(row)} of {scene.log.relative} changed"
-    job.promise(RuleName.TIERED_BODY_CRC, scene.record_place(row))
+    job.promise(scene.record_place(row))
 
 
-@damage(None, causes=(RuleName.TIERED_RECORD,), needs=TIERED, may_also=_OF_RECORD)
+@damage(None, RuleName.TIERED_RECORD, TIERED, _OF_RECORD)
 def tiered_record(job: Job) -> None:
     """A record in tiered storage has a wrong physicalOffset."""
     scene = _scene(job)
     row = _row(job, scene)
     _set(job, scene.log.relative, scene.place(row), record.RECORD_HEADER, "physicalOffset", 1 << 40)
-    job.promise(RuleName.TIERED_RECORD, scene.record_place(row))
+    job.promise(scene.record_place(row))
 
 
-@damage(None, causes=(RuleName.TIERED_RECORD,), needs=TIERED, may_also=_OF_RECORD)
+@damage(None, RuleName.TIERED_RECORD, TIERED, _OF_RECORD)
 def tiered_magic(job: Job) -> None:
     """A record in tiered storage has no magic."""
     scene = _scene(job)
     row = _row(job, scene)
     start = scene.place(row)
     _set(job, scene.log.relative, start, record.RECORD_HEADER, "magicCode", 0)
-    job.promise(RuleName.TIERED_RECORD, PromisedPlace(scene.log.relative, start, start + 1), touches=True)
+    job.promise(PromisedPlace(scene.log.relative, start, start + 1), touches=True)
 
 
-@damage(None, causes=(RuleName.TIERED_NOT_AS_LOCAL,), needs=TIERED)
+@damage(None, RuleName.TIERED_NOT_AS_LOCAL, TIERED)
 def tiered_flag(job: Job) -> None:
     """A message in tiered storage has another flag than in the commit log."""
     scene = _scene(job)
@@ -416,27 +384,26 @@ def tiered_flag(job: Job) -> None:
     at = start + record.RECORD_HEADER.offset("flag")
     value = int.from_bytes(job.editor.read(scene.log.relative, at, at + 4), "big", signed=True)
     _set(job, scene.log.relative, start, record.RECORD_HEADER, "flag", value ^ 1 << job.rng.randrange(31))
-    job.promise(RuleName.TIERED_NOT_AS_LOCAL, scene.record_place(row))
+    job.promise(scene.record_place(row))
 
 
-@damage(None, causes=(RuleName.TIERED_SEGMENT_MISSING,), needs=TIERED, may_also=_OF_FILE)
+@damage(None, RuleName.TIERED_SEGMENT_MISSING, TIERED, _OF_FILE)
 def tiered_segment_missing(job: Job) -> None:
     """A segment of tiered storage is missing."""
     scene = _scene(job)
     lost = job.shuffled((scene.log, scene.units_file))[0]
     job.editor.remove(lost.relative)
-    job.note = f"{lost.relative} removed"
-    job.promise(RuleName.TIERED_SEGMENT_MISSING, PromisedPlace(lost.relative))
+    job.done(f"{lost.relative} removed", PromisedPlace(lost.relative))
 
 
-@damage(None, causes=(RuleName.TIERED_SEGMENT_SHORT,), needs=TIERED, may_also=_OF_FILE)
+@damage(None, RuleName.TIERED_SEGMENT_SHORT, TIERED, _OF_FILE)
 def tiered_segment_cut(job: Job) -> None:
     """A log segment of tiered storage is cut off in the middle of a record."""
     scene = _scene(job)
     size = scene.place(_row(job, scene)) + 50
     job.editor.truncate(scene.log.relative, size)
     job.note = f"{scene.log.relative} cut to {size:,} bytes"
-    job.promise(RuleName.TIERED_SEGMENT_SHORT, PromisedPlace(scene.log.relative, size, scene.log.size))
+    job.promise(PromisedPlace(scene.log.relative, size, scene.log.size))
 
 
 def _index(job: Job) -> tuple[StoreFile, int, int]:
@@ -454,46 +421,45 @@ def _index(job: Job) -> tuple[StoreFile, int, int]:
     return job.choose(found, TIERED)
 
 
-@damage(None, causes=(RuleName.TIERED_INDEX_HEADER,), needs=TIERED)
+@damage(None, RuleName.TIERED_INDEX_HEADER, TIERED)
 def tiered_index_header(job: Job) -> None:
     """The header of an index segment has no magic."""
     file, _, _ = _index(job)
     _set(job, file.relative, 0, tiered.TIERED_INDEX_HEADER, "magicCode", 0)
-    job.promise(RuleName.TIERED_INDEX_HEADER, PromisedPlace(file.relative, 0, 4))
+    job.promise(PromisedPlace(file.relative, 0, 4))
 
 
-@damage(None, causes=(RuleName.TIERED_INDEX_SLOT,), needs=TIERED, may_also=_OF_ITEM)
+@damage(None, RuleName.TIERED_INDEX_SLOT, TIERED, _OF_ITEM)
 def tiered_index_slot(job: Job) -> None:
     """A slot of an index segment points to the wrong items."""
     file, slots, _ = _index(job)
     slot = job.rng.randrange(slots)
     start = tiered.TIERED_INDEX_HEADER.size + slot * tiered.TIERED_COMPACTED_SLOT.size
     _set(job, file.relative, start, tiered.TIERED_COMPACTED_SLOT, "position", 5)
-    job.promise(RuleName.TIERED_INDEX_SLOT, PromisedPlace(file.relative, start, slot=slot))
+    job.promise(PromisedPlace(file.relative, start, slot=slot))
 
 
-@damage(None, causes=(RuleName.TIERED_INDEX_ITEM,), needs=TIERED, may_also=_OF_ITEM)
+@damage(None, RuleName.TIERED_INDEX_ITEM, TIERED, _OF_ITEM)
 def tiered_index_item(job: Job) -> None:
     """An item of an index segment points to the wrong place."""
     file, _, start = _index(job)
     item = job.rng.randrange((file.size - start) // tiered.TIERED_COMPACTED_ITEM.size)
     pos = start + item * tiered.TIERED_COMPACTED_ITEM.size
     _set(job, file.relative, pos, tiered.TIERED_COMPACTED_ITEM, "offset", 1 << 40)
-    job.promise(RuleName.TIERED_INDEX_ITEM, PromisedPlace(file.relative, pos, entry=item))
+    job.promise(PromisedPlace(file.relative, pos, entry=item))
 
 
-@damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED, may_also=_OF_BACKUP)
+@damage(None, RuleName.TIERED_METADATA, TIERED, _OF_BACKUP)
 def tiered_metadata_cut(job: Job) -> None:
     """The metadata of tiered storage is cut off."""
     _scene(job)
     job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
     size = job.editor.size(METADATA) // 2
     job.editor.truncate(METADATA, size)
-    job.note = f"{METADATA} cut to {size:,} bytes"
-    job.promise(RuleName.TIERED_METADATA, PromisedPlace(METADATA))
+    job.done(f"{METADATA} cut to {size:,} bytes", PromisedPlace(METADATA))
 
 
-@damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED)
+@damage(None, RuleName.TIERED_METADATA, TIERED)
 def tiered_metadata_missing(job: Job) -> None:
     """The metadata of tiered storage and its copy are missing."""
     _scene(job)
@@ -501,5 +467,4 @@ def tiered_metadata_missing(job: Job) -> None:
     for file in (METADATA, f"{METADATA}.bak"):
         if job.editor.exists(file):
             job.editor.remove(file)
-    job.note = f"{METADATA} removed"
-    job.promise(RuleName.TIERED_METADATA, PromisedPlace(METADATA))
+    job.done(f"{METADATA} removed", PromisedPlace(METADATA))

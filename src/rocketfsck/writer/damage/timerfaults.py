@@ -19,8 +19,8 @@ from rocketfsck.writer.damage.model import PromisedPlace, rules
 TIMERS = "timers"
 _FAR = 1 << 40
 _COUNTS = rules(RuleName.TIMER_SLOT_COUNT, RuleName.TIMER_SLOT_COUNT_LOW)
-_UNITS_LOST = _COUNTS | rules(
-    RuleName.TIMER_SLOT_POSITION, RuleName.TIMER_UNIT_LINK, RuleName.TIMER_NOT_SCHEDULED
+_UNITS_LOST = rules(
+    _COUNTS, RuleName.TIMER_SLOT_POSITION, RuleName.TIMER_UNIT_LINK, RuleName.TIMER_NOT_SCHEDULED
 )
 """Units are gone that slots and other units lead to."""
 
@@ -69,14 +69,11 @@ def _slot(job: Job, scene: _TimerScene) -> int:
     return chosen
 
 
-def _set_slot(job: Job, scene: _TimerScene, number: int, name: str, value: int, rule: RuleName) -> None:
-    """Write a field of a slot; a check must find the rule at the slot."""
-    start = number * timer.TIMER_WHEEL_SLOT_SIZE
-    size = 4 if name in ("num", "magic") else 8
-    data = value.to_bytes(size, "big", signed=True)
-    job.editor.write(scene.wheel.relative, start + timer.TIMER_WHEEL_SLOT.offset(name), data)
-    job.note = f"{name} of slot {number} of {scene.wheel.relative} is {value}"
-    job.promise(rule, _slot_place(scene, number))
+def _set_slot(job: Job, scene: _TimerScene, number: int, name: str, value: int) -> None:
+    """Write a field of a slot; a check must find it at the slot."""
+    file, start = scene.wheel.relative, number * timer.TIMER_WHEEL_SLOT_SIZE
+    job.editor.set_number(file, start, timer.TIMER_WHEEL_SLOT, name, value)
+    job.done(f"{name} of slot {number} of {file} is {value}", _slot_place(scene, number))
 
 
 def _slot_place(scene: _TimerScene, number: int) -> PromisedPlace:
@@ -106,54 +103,49 @@ def _unit_extent(job: Job, pos: int) -> tuple[str, int, int]:
     return file.relative, start, start + timer.TIMER_LOG_UNIT_SIZE
 
 
-def _set_unit(job: Job, scene: _TimerScene, row: int, name: str, value: int, rule: RuleName) -> None:
-    """Write a field of a unit; a check must find the rule at the unit."""
+def _set_unit(job: Job, scene: _TimerScene, row: int, name: str, value: int) -> None:
+    """Write a field of a unit; a check must find it at the unit."""
     file, start, end = _unit_extent(job, int(scene.pos[row]))
-    size = 8 if name in ("prevPos", "offsetPy") else 4
-    job.editor.write(
-        file, start + timer.TIMER_LOG_UNIT.offset(name), value.to_bytes(size, "big", signed=True)
-    )
-    job.note = f"{name} of the timer unit at {int(scene.pos[row])} is {value}"
-    job.promise(rule, PromisedPlace(file, start, end))
+    job.editor.set_number(file, start, timer.TIMER_LOG_UNIT, name, value)
+    job.done(f"{name} of the timer unit at {int(scene.pos[row])} is {value}", PromisedPlace(file, start, end))
 
 
-@damage("H5", causes=(RuleName.TIMER_WHEEL_LENGTH,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_WHEEL_LENGTH, TIMERS)
 def timer_wheel_short(job: Job) -> None:
     """The timer wheel lacks its last slots."""
     scene = _scene(job)
     size = timer.TIMER_WHEEL_SIZE - timer.TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
     job.editor.truncate(scene.wheel.relative, size)
-    job.note = f"{scene.wheel.relative} cut to {size:,} bytes"
-    job.promise(RuleName.TIMER_WHEEL_LENGTH, PromisedPlace(scene.wheel.relative, 0, size))
+    job.done(f"{scene.wheel.relative} cut to {size:,} bytes", PromisedPlace(scene.wheel.relative, 0, size))
 
 
-@damage("H5", causes=(RuleName.TIMER_SLOT_NUMBER,), needs=TIMERS, may_also=rules(RuleName.TIMER_SLOT_MISSING))
+@damage("H5", RuleName.TIMER_SLOT_NUMBER, TIMERS, RuleName.TIMER_SLOT_MISSING)
 def timer_slot_time(job: Job) -> None:
     """A timer slot holds the time of another slot."""
     scene = _scene(job)
     number = _slot(job, scene)
     value = int(scene.slots["slotTime"][number]) + 1 + job.rng.randrange(1000)
-    _set_slot(job, scene, number, "slotTime", value, RuleName.TIMER_SLOT_NUMBER)
+    _set_slot(job, scene, number, "slotTime", value)
 
 
-@damage("H5", causes=(RuleName.TIMER_SLOT_POSITION,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_SLOT_POSITION, TIMERS)
 def timer_slot_position(job: Job) -> None:
     """A timer slot points beyond the timer log."""
     scene = _scene(job)
     number = _slot(job, scene)
-    _set_slot(job, scene, number, "lastPos", _FAR, RuleName.TIMER_SLOT_POSITION)
+    _set_slot(job, scene, number, "lastPos", _FAR)
 
 
-@damage("H5", causes=(RuleName.TIMER_SLOT_COUNT,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_SLOT_COUNT, TIMERS)
 def timer_slot_count(job: Job) -> None:
     """A timer slot counts more messages than it has."""
     scene = _scene(job)
     number = _slot(job, scene)
     value = int(scene.slots["num"][number]) + 1 + job.rng.randrange(100)
-    _set_slot(job, scene, number, "num", value, RuleName.TIMER_SLOT_COUNT)
+    _set_slot(job, scene, number, "num", value)
 
 
-@damage("H5", causes=(RuleName.TIMER_SLOT_MISSING,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_SLOT_MISSING, TIMERS)
 def timer_slot_zeros(job: Job) -> None:
     """A timer slot whose messages wait is all zeros."""
     scene = _scene(job)
@@ -161,22 +153,20 @@ def timer_slot_zeros(job: Job) -> None:
     job.editor.write(
         scene.wheel.relative, number * timer.TIMER_WHEEL_SLOT_SIZE, bytes(timer.TIMER_WHEEL_SLOT_SIZE)
     )
-    job.note = f"slot {number} of {scene.wheel.relative} is all zeros"
-    job.promise(RuleName.TIMER_SLOT_MISSING, _slot_place(scene, number))
+    job.done(f"slot {number} of {scene.wheel.relative} is all zeros", _slot_place(scene, number))
 
 
-@damage("H5", causes=(RuleName.TIMER_LOG_GAP,), needs=TIMERS, may_also=_UNITS_LOST)
+@damage("H5", RuleName.TIMER_LOG_GAP, TIMERS, _UNITS_LOST)
 def timer_unit_zeros(job: Job) -> None:
     """A timer unit in the middle of the log is all zeros."""
     scene = _scene(job)
     row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
     file, start, end = _unit_extent(job, int(scene.pos[row]))
     job.editor.write(file, start, bytes(timer.TIMER_LOG_UNIT_SIZE))
-    job.note = f"the timer unit at {int(scene.pos[row])} is all zeros"
-    job.promise(RuleName.TIMER_LOG_GAP, PromisedPlace(file, start, end))
+    job.done(f"the timer unit at {int(scene.pos[row])} is all zeros", PromisedPlace(file, start, end))
 
 
-@damage("H5", causes=(RuleName.TIMER_LOG_GAP,), needs=TIMERS, may_also=_UNITS_LOST)
+@damage("H5", RuleName.TIMER_LOG_GAP, TIMERS, _UNITS_LOST)
 def timer_unit_size(job: Job) -> None:
     """A timer unit states another size.
 
@@ -185,10 +175,10 @@ def timer_unit_size(job: Job) -> None:
     scene = _scene(job)
     row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
     value = timer.TIMER_LOG_UNIT_SIZE ^ (1 << job.rng.randrange(16))
-    _set_unit(job, scene, row, "size", value, RuleName.TIMER_LOG_GAP)
+    _set_unit(job, scene, row, "size", value)
 
 
-@damage("H5", causes=(RuleName.TIMER_UNIT_LINK,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_UNIT_LINK, TIMERS)
 def timer_unit_link(job: Job) -> None:
     """A timer unit names itself as the previous one.
 
@@ -196,29 +186,27 @@ def timer_unit_link(job: Job) -> None:
     """
     scene = _scene(job)
     row = _unit(job, scene, lambda row: scene.waiting[row])
-    _set_unit(job, scene, row, "prevPos", int(scene.pos[row]), RuleName.TIMER_UNIT_LINK)
+    _set_unit(job, scene, row, "prevPos", int(scene.pos[row]))
 
 
-@damage(
-    "H5", causes=(RuleName.TIMER_UNIT_RECORD,), needs=TIMERS, may_also=rules(RuleName.TIMER_NOT_SCHEDULED)
-)
+@damage("H5", RuleName.TIMER_UNIT_RECORD, TIMERS, RuleName.TIMER_NOT_SCHEDULED)
 def timer_unit_record(job: Job) -> None:
     """A timer unit points beyond the commit log."""
     scene = _scene(job)
     row = _unit(job, scene, lambda row: scene.waiting[row])
-    _set_unit(job, scene, row, "offsetPy", _FAR, RuleName.TIMER_UNIT_RECORD)
+    _set_unit(job, scene, row, "offsetPy", _FAR)
 
 
-@damage("H5", causes=(RuleName.TIMER_UNIT_CONTENT,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_UNIT_CONTENT, TIMERS)
 def timer_unit_topic(job: Job) -> None:
     """A timer unit has the hash of another topic."""
     scene = _scene(job)
     row = _unit(job, scene, lambda row: scene.waiting[row] and scene.units["hashCodeOfRealTopic"][row])
     value = int(scene.units["hashCodeOfRealTopic"][row]) ^ (1 << job.rng.randrange(31))
-    _set_unit(job, scene, row, "hashCodeOfRealTopic", value or 1, RuleName.TIMER_UNIT_CONTENT)
+    _set_unit(job, scene, row, "hashCodeOfRealTopic", value or 1)
 
 
-@damage("H5", causes=(RuleName.TIMER_NOT_SCHEDULED,), needs=TIMERS, may_also=_UNITS_LOST)
+@damage("H5", RuleName.TIMER_NOT_SCHEDULED, TIMERS, _UNITS_LOST)
 def timer_log_tail(job: Job) -> None:
     """The last units of the timer log are zeros."""
     scene = _scene(job)
@@ -230,14 +218,11 @@ def timer_log_tail(job: Job) -> None:
         job.editor.write(file, start, bytes(timer.TIMER_LOG_UNIT_SIZE))
     job.note = f"the timer log ends at {int(scene.pos[first])}"
     offset = int(scene.units["offsetPy"][first])
-    job.promise(RuleName.TIMER_NOT_SCHEDULED, PromisedPlace(physical_offset=offset))
+    job.promise(PromisedPlace(physical_offset=offset))
 
 
 @damage(
-    "H5",
-    causes=(RuleName.TIMER_CHECK_RANGE,),
-    needs=TIMERS,
-    may_also=_UNITS_LOST | rules(RuleName.TIMER_UNIT_RECORD, RuleName.TIMER_LOG_GAP),
+    "H5", RuleName.TIMER_CHECK_RANGE, TIMERS, _UNITS_LOST, RuleName.TIMER_UNIT_RECORD, RuleName.TIMER_LOG_GAP
 )
 def timer_log_short(job: Job) -> None:
     """The file of the timer log is cut off in the middle of its units."""
@@ -247,16 +232,14 @@ def timer_log_short(job: Job) -> None:
     log = timers.timer_log(job.store)
     job.need(log is not None and file == log.files[-1].relative, "timer unit in the last file")
     job.editor.truncate(file, start)
-    job.note = f"{file} cut to {start:,} bytes"
-    job.promise(RuleName.TIMER_CHECK_RANGE, PromisedPlace("config/timercheck"))
+    job.done(f"{file} cut to {start:,} bytes", PromisedPlace("config/timercheck"))
 
 
 def _gone(job: Job, file: str) -> None:
-    job.note = f"{file} removed"
-    job.promise(RuleName.TIMER_FILE_MISSING, PromisedPlace(file))
+    job.done(f"{file} removed", PromisedPlace(file), RuleName.TIMER_FILE_MISSING)
 
 
-@damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_FILE_MISSING, TIMERS)
 def timer_log_missing(job: Job) -> None:
     """The timer log is missing."""
     _scene(job)
@@ -265,7 +248,7 @@ def timer_log_missing(job: Job) -> None:
     _gone(job, "timerlog")
 
 
-@damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_FILE_MISSING, TIMERS)
 def timer_wheel_missing(job: Job) -> None:
     """The timer wheel and its snapshots are missing."""
     _scene(job)
@@ -275,7 +258,7 @@ def timer_wheel_missing(job: Job) -> None:
     _gone(job, "timerwheel")
 
 
-@damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
+@damage("H5", RuleName.TIMER_FILE_MISSING, TIMERS)
 def timer_check_missing(job: Job) -> None:
     """The progress file of the timers is missing."""
     _scene(job)

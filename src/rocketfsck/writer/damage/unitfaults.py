@@ -62,26 +62,21 @@ def _without_unit(unit: SceneUnit, record: LogRecord) -> PromisedPlace:
     return unit_place(unit, 1, record.physical_offset)
 
 
-def _changed(job: Job, unit: SceneUnit, what: str, rule: RuleName, offset: int | None = None) -> None:
-    """Note what of a unit was changed; a check must find this rule at it, with this physical offset."""
+def _changed(job: Job, unit: SceneUnit, what: str, offset: int | None = None, *rules: RuleName) -> None:
+    """Note what of a unit was changed; a check must find the rules at it, with this physical offset."""
     _stated(job, unit, what)
-    job.promise(rule, unit_place(unit, 1, offset))
+    job.promise(unit_place(unit, 1, offset), *rules)
 
 
 def _lost(
     job: Job, unit: SceneUnit, record: LogRecord, what: str, rule: RuleName, offset: int | None
 ) -> None:
     """The same of a unit that is its record's no longer: a check misses that one, too."""
-    _changed(job, unit, what, rule, offset)
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    _changed(job, unit, what, offset, rule)
+    job.promise(_without_unit(unit, record), RuleName.RECORD_WITHOUT_UNIT)
 
 
-@damage(
-    "Q1",
-    causes=(RuleName.RECORD_WITHOUT_UNIT,),
-    needs="a queue with three units in its last file",
-    may_also=UNITS_LOST,
-)
+@damage("Q1", RuleName.RECORD_WITHOUT_UNIT, "a queue with three units in its last file", UNITS_LOST)
 def queue_behind(job: Job) -> None:
     """The last units of a queue were never written."""
     unit, record = _unit(
@@ -98,7 +93,7 @@ def queue_behind(job: Job) -> None:
     end = scene.unit(scene.end_index - 1).end
     job.editor.write(unit.file.relative, unit.start, bytes(end - unit.start))
     _stated(job, unit, f"the last {scene.end_index - unit.index} units")
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    job.promise(_without_unit(unit, record))
 
 
 def _room(job: Job, count: int) -> QueueScene:
@@ -114,12 +109,9 @@ def _room(job: Job, count: int) -> QueueScene:
 
 
 @damage(
-    "Q2",
-    causes=(RuleName.UNIT_BEYOND_LOG,),
-    needs="a queue with room in its last file",
-    may_also=rules(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS),
-    options={"count": "how many units"},
-)
+    "Q2", RuleName.UNIT_BEYOND_LOG, "a queue with room in its last file",
+    RuleName.CONSUMER_OFFSET_OF_LOST_UNITS, options={"count": "how many units"},
+)  # fmt: skip
 def dangling_tail(job: Job) -> None:
     """Units after the last one point beyond the log."""
     count = job.number("count", 1 + job.rng.randrange(4), 1, 1000)
@@ -131,15 +123,13 @@ def dangling_tail(job: Job) -> None:
         _write(job, scene.unit(scene.end_index + number), end + number * size, size, 0)
     _stated(job, first, f"{count} units after the last one")
     job.rely(job.last_log().file.relative, job.last_log().live_end)
-    job.promise(RuleName.UNIT_BEYOND_LOG, unit_place(first, count, end))
+    job.promise(unit_place(first, count, end))
 
 
 @damage(
-    "Q2",
-    causes=(RuleName.UNIT_ORDER, RuleName.RECORD_WITHOUT_UNIT),
-    needs="a unit between two others",
-    may_also=UNITS_LOST | rules(RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED, RuleName.UNIT_OF_DAMAGED_RECORD),
-)
+    "Q2", (RuleName.UNIT_ORDER, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST,
+    RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED, RuleName.UNIT_OF_DAMAGED_RECORD,
+)  # fmt: skip
 def unit_order(job: Job) -> None:
     """A unit repeats the unit before it.
 
@@ -160,12 +150,7 @@ def unit_order(job: Job) -> None:
     _lost(job, unit, record, "the unit", RuleName.UNIT_ORDER, before.offset)
 
 
-@damage(
-    "Q2",
-    causes=(RuleName.UNIT_GHOST, RuleName.RECORD_WITHOUT_UNIT),
-    needs="a unit",
-    may_also=UNITS_LOST | rules(RuleName.UNIT_ORDER),
-)
+@damage("Q2", (RuleName.UNIT_GHOST, RuleName.RECORD_WITHOUT_UNIT), "a unit", UNITS_LOST, RuleName.UNIT_ORDER)
 def unit_ghost(job: Job) -> None:
     """A unit points into the middle of a record."""
     unit, record = _unit(job, "unit")
@@ -174,12 +159,7 @@ def unit_ghost(job: Job) -> None:
     _lost(job, unit, record, "the offset of the unit", RuleName.UNIT_GHOST, inside)
 
 
-@damage(
-    "Q2",
-    causes=(RuleName.UNIT_STALE,),
-    needs="a queue with room in its last file",
-    may_also=UNITS_LOST | rules(RuleName.UNIT_GHOST),
-)
+@damage("Q2", RuleName.UNIT_STALE, "a queue with room in its last file", UNITS_LOST, RuleName.UNIT_GHOST)
 def units_stale(job: Job) -> None:
     """An old unit follows the end of a queue.
 
@@ -189,15 +169,10 @@ def units_stale(job: Job) -> None:
     old = scene.unit(scene.end_index - 1)
     unit = scene.unit(scene.end_index + 1)
     _write(job, unit, old.offset, old.size, old.tags_code)
-    _changed(job, unit, "an old unit", RuleName.UNIT_STALE)
+    _changed(job, unit, "an old unit")
 
 
-@damage(
-    "Q3",
-    causes=(RuleName.UNIT_HOLE, RuleName.RECORD_WITHOUT_UNIT),
-    needs="a unit between two others",
-    may_also=UNITS_LOST,
-)
+@damage("Q3", (RuleName.UNIT_HOLE, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST)
 def queue_hole(job: Job) -> None:
     """A unit is empty although later ones are not."""
     unit, record = _unit(
@@ -210,11 +185,9 @@ def queue_hole(job: Job) -> None:
 
 
 @damage(
-    "Q3",
-    causes=(RuleName.UNIT_SHIFTED, RuleName.RECORD_WITHOUT_UNIT),
-    needs="a unit between two others in a last file",
-    may_also=UNITS_LOST,
-)
+    "Q3", (RuleName.UNIT_SHIFTED, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others in a last file",
+    UNITS_LOST,
+)  # fmt: skip
 def queue_shift(job: Job) -> None:
     """A unit is missing, and the later units moved up."""
 
@@ -235,8 +208,8 @@ def queue_shift(job: Job) -> None:
     job.editor.write(unit.file.relative, unit.start, data + bytes(unit.end - unit.start))
     _stated(job, unit, "the unit removed, the later units moved up")
     following = scene.unit(unit.index + 1)
-    job.promise(RuleName.UNIT_SHIFTED, replace(unit_place(unit, 1, following.offset), end=None))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    job.promise(replace(unit_place(unit, 1, following.offset), end=None), RuleName.UNIT_SHIFTED)
+    job.promise(_without_unit(unit, record), RuleName.RECORD_WITHOUT_UNIT)
 
 
 def _record_of(job: Job, unit: SceneUnit) -> bool:
@@ -245,11 +218,9 @@ def _record_of(job: Job, unit: SceneUnit) -> bool:
 
 
 @damage(
-    "Q3",
-    causes=(RuleName.PRE_BLANK_MISPLACED, RuleName.RECORD_WITHOUT_UNIT),
-    needs="a unit between two others",
-    may_also=UNITS_LOST,
-)
+    "Q3", (RuleName.PRE_BLANK_MISPLACED, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others",
+    UNITS_LOST,
+)  # fmt: skip
 def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit is in the middle of a queue."""
     unit, record = _unit(job, "unit between two others", _is_inside)
@@ -258,11 +229,9 @@ def pre_blank_misplaced(job: Job) -> None:
 
 
 @damage(
-    "Q6",
-    causes=(RuleName.UNIT_PARTIAL, RuleName.SEGMENT_LENGTH, RuleName.RECORD_WITHOUT_UNIT),
-    needs="several queue files of one length",
-    may_also=UNITS_LOST,
-)
+    "Q6", (RuleName.UNIT_PARTIAL, RuleName.SEGMENT_LENGTH, RuleName.RECORD_WITHOUT_UNIT),
+    "several queue files of one length", UNITS_LOST,
+)  # fmt: skip
 def partial_unit(job: Job) -> None:
     """The last file of a queue was cut within a unit."""
 
@@ -284,17 +253,12 @@ def partial_unit(job: Job) -> None:
     place = PromisedPlace(
         unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id
     )
-    job.promise(RuleName.UNIT_PARTIAL, place)
-    job.promise(RuleName.SEGMENT_LENGTH, replace(place, start=0))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, replace(_without_unit(unit, record), start=None, end=None))
+    job.promise(place, RuleName.UNIT_PARTIAL)
+    job.promise(replace(place, start=0), RuleName.SEGMENT_LENGTH)
+    job.promise(replace(_without_unit(unit, record), start=None, end=None), RuleName.RECORD_WITHOUT_UNIT)
 
 
-@damage(
-    "Q6",
-    causes=(RuleName.QUEUE_LAST_FILE_EMPTY,),
-    needs="a queue with units",
-    may_also=rules(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS),
-)
+@damage("Q6", RuleName.QUEUE_LAST_FILE_EMPTY, "a queue with units", RuleName.CONSUMER_OFFSET_OF_LOST_UNITS)
 def empty_last_file(job: Job) -> None:
     """A queue has a further file, all zeros."""
     scene = _room(job, 0)
@@ -305,15 +269,10 @@ def empty_last_file(job: Job) -> None:
     job.editor.create(name, size=last.size, like=last.relative)
     made = SceneUnit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
     _stated(job, made, f"{name}, all zeros,")
-    job.promise(RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(made, last.size // scene.queue.unit_size))
+    job.promise(unit_place(made, last.size // scene.queue.unit_size))
 
 
-@damage(
-    "Q11",
-    causes=(RuleName.UNIT_INVALID, RuleName.RECORD_WITHOUT_UNIT),
-    needs="a unit between two others",
-    may_also=UNITS_LOST,
-)
+@damage("Q11", (RuleName.UNIT_INVALID, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST)
 def unit_invalid(job: Job) -> None:
     """A unit has a negative size."""
     unit, record = _unit(job, "unit between two others", _is_inside)
@@ -321,25 +280,25 @@ def unit_invalid(job: Job) -> None:
     _lost(job, unit, record, "the size of the unit", RuleName.UNIT_INVALID, unit.offset)
 
 
-@damage("Q11", causes=(RuleName.UNIT_SIZE,), needs="a unit")
+@damage("Q11", RuleName.UNIT_SIZE, "a unit")
 def wrong_size(job: Job) -> None:
     """A unit has another size than its record."""
     unit, record = _unit(job, "unit")
     size = record.total_size + 1 + job.rng.randrange(500)
     _write(job, unit, unit.offset, size, unit.tags_code)
-    _changed(job, unit, "the size of the unit", RuleName.UNIT_SIZE, record.physical_offset)
+    _changed(job, unit, "the size of the unit", record.physical_offset)
 
 
-@damage("Q11", causes=(RuleName.UNIT_TAGS_CODE,), needs="a unit of a plain message")
+@damage("Q11", RuleName.UNIT_TAGS_CODE, "a unit of a plain message")
 def wrong_tags(job: Job) -> None:
     """A unit has another tagsCode than its record."""
     unit, record = _unit(job, "unit of a plain message", _is_normal)
     code = unit.tags_code + 1 + job.rng.randrange(1000)
     _write(job, unit, unit.offset, unit.size, code if code <= javatext.INT32_MAX else unit.tags_code - 1)
-    _changed(job, unit, "the tagsCode of the unit", RuleName.UNIT_TAGS_CODE, record.physical_offset)
+    _changed(job, unit, "the tagsCode of the unit", record.physical_offset)
 
 
-@damage("Q11", causes=(RuleName.UNIT_TAGS_CODE,), needs="a queue of three delayed messages")
+@damage("Q11", RuleName.UNIT_TAGS_CODE, "a queue of three delayed messages")
 def wrong_delivery(job: Job) -> None:
     """A delayed message's unit has another delivery time.
 
@@ -353,15 +312,13 @@ def wrong_delivery(job: Job) -> None:
 
     unit, record = _unit(job, "queue of three delayed messages of one level", common)
     _write(job, unit, unit.offset, unit.size, unit.tags_code + 7_777_000)
-    _changed(job, unit, "the delivery time of the unit", RuleName.UNIT_TAGS_CODE, record.physical_offset)
+    _changed(job, unit, "the delivery time of the unit", record.physical_offset)
 
 
 @damage(
-    "Q11",
-    causes=(RuleName.BATCH_UNIT_BASE,),
-    needs="a batch unit between two others (5.0+)",
-    may_also=rules(RuleName.BATCH_UNIT_CONTENT, RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_GHOST),
-)
+    "Q11", RuleName.BATCH_UNIT_BASE, "a batch unit between two others (5.0+)", RuleName.BATCH_UNIT_CONTENT,
+    RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_GHOST,
+)  # fmt: skip
 def batch_base(job: Job) -> None:
     """The base of a batch unit does not follow the unit before."""
     unit, _ = _batch_unit(job)
@@ -369,17 +326,17 @@ def batch_base(job: Job) -> None:
     start = unit.start + consumequeue.BATCH_UNIT.offset("msgBaseOffset")
     job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
     _stated(job, unit, "msgBaseOffset of the batch unit")
-    job.promise(RuleName.BATCH_UNIT_BASE, replace(unit_place(unit), queue_offset=base))
+    job.promise(replace(unit_place(unit), queue_offset=base))
 
 
-@damage("Q11", causes=(RuleName.BATCH_UNIT_RESERVED,), needs="a batch unit between two others (5.0+)")
+@damage("Q11", RuleName.BATCH_UNIT_RESERVED, "a batch unit between two others (5.0+)")
 def batch_reserved(job: Job) -> None:
     """A batch unit's compactedOffset is not -1."""
     unit, _ = _batch_unit(job)
     start = unit.start + consumequeue.BATCH_UNIT.offset("compactedOffset")
     job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
     _stated(job, unit, "compactedOffset of the batch unit")
-    job.promise(RuleName.BATCH_UNIT_RESERVED, replace(unit_place(unit), queue_offset=unit.base))
+    job.promise(replace(unit_place(unit), queue_offset=unit.base))
 
 
 def _made(like: MappedFile, relative: str, start: int) -> MappedFile:
@@ -401,35 +358,27 @@ def _ext_unit(job: Job) -> tuple[SceneUnit, LogRecord, MappedFile, int]:
     return unit, record, file, pos - (file.start_offset or 0)
 
 
-@damage(
-    "Q9",
-    causes=(RuleName.EXT_ADDRESS_DANGLING,),
-    needs="a unit with an extension",
-    may_also=rules(RuleName.EXT_UNIT_CONTENT),
-)
+@damage("Q9", RuleName.EXT_ADDRESS_DANGLING, "a unit with an extension", RuleName.EXT_UNIT_CONTENT)
 def ext_dangling(job: Job) -> None:
     """A unit has an address beyond the extension files."""
     unit, _, file, _ = _ext_unit(job)
     end = (file.start_offset or 0) + 100 * file.size
     _write(job, unit, unit.offset, unit.size, consumequeue.ext_address(end))
-    _changed(job, unit, "the extension address", RuleName.EXT_ADDRESS_DANGLING)
+    _changed(job, unit, "the extension address")
 
 
 @damage(
-    "Q9",
-    causes=(RuleName.EXT_ADDRESS_DANGLING,),
-    needs="a unit with an extension",
-    may_also=ANY_QUEUE
-    & rules(RuleName.EXT_ADDRESS_DANGLING, RuleName.EXT_UNIT_MALFORMED, RuleName.EXT_UNIT_ORPHAN),
-)
+    "Q9", RuleName.EXT_ADDRESS_DANGLING, "a unit with an extension",
+    ANY_QUEUE & rules(RuleName.EXT_ADDRESS_DANGLING, RuleName.EXT_UNIT_MALFORMED, RuleName.EXT_UNIT_ORPHAN),
+)  # fmt: skip
 def ext_malformed(job: Job) -> None:
     """An extension unit has an impossible size."""
     unit, _, file, pos = _ext_unit(job)
     job.editor.write(file.relative, pos, b"\0\5")
-    _changed(job, unit, "the size of the extension unit", RuleName.EXT_ADDRESS_DANGLING)
+    _changed(job, unit, "the size of the extension unit")
 
 
-@damage("Q9", causes=(RuleName.EXT_UNIT_CONTENT,), needs="a unit with an extension")
+@damage("Q9", RuleName.EXT_UNIT_CONTENT, "a unit with an extension")
 def ext_content(job: Job) -> None:
     """An extension unit belongs to another message.
 
@@ -440,9 +389,7 @@ def ext_content(job: Job) -> None:
     job.editor.write(
         file.relative, start, (record.store_timestamp + 1 + job.rng.randrange(9)).to_bytes(8, "big")
     )
-    _changed(
-        job, unit, "msgStoreTime of the extension unit", RuleName.EXT_UNIT_CONTENT, record.physical_offset
-    )
+    _changed(job, unit, "msgStoreTime of the extension unit", record.physical_offset)
 
 
 def _batch_unit(job: Job) -> tuple[SceneUnit, QueueScene]:
