@@ -332,8 +332,7 @@ def config_missing(job: Job) -> None:
     backup = f"{name}.bak"
     if not job.editor.exists(backup):
         job.editor.create(backup, job.editor.content(name), like=name)
-    job.editor.remove(name)
-    job.done(f"{name} removed", PromisedPlace(name))
+    job.remove(name)
 
 
 @damage("K5", RuleName.CONFIG_BACKUP_NEWER, f"{_JSON} with a dataVersion")

@@ -30,7 +30,7 @@ from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile
 from rocketfsck.store.rocks.families import DEFAULT, databases_of
 from rocketfsck.store.rocks.reading import read_rows, row_pipe
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import RECORD_CHANGED, TAIL_LOST, PromisedPlace, rules
+from rocketfsck.writer.damage.model import ANYWHERE, RECORD_CHANGED, TAIL_LOST, PromisedPlace, rules
 
 NODE = "a DLedger log"
 _WALKED = 5000
@@ -202,8 +202,7 @@ def dledger_data_missing(job: Job) -> None:
     index, entry = _index(job), _entry(job)
     files = [file for file in job.store.commitlog.files if file.in_entries]
     job.need(len(files) == 1, "single DLedger data file")
-    job.editor.remove(entry.data.relative)
-    job.done(f"{entry.data.relative} removed", PromisedPlace(index.relative, 0, dledger.INDEX_UNIT_SIZE))
+    job.remove(entry.data.relative, PromisedPlace(index.relative, 0, dledger.INDEX_UNIT_SIZE))
 
 
 @damage("H4", RuleName.DLEDGER_RANGE, NODE, _OF_ENTRY)
@@ -219,10 +218,7 @@ def dledger_index_tail(job: Job) -> None:
 def dledger_index_missing(job: Job) -> None:
     """The DLedger index is missing."""
     file = _index(job)
-    job.editor.remove(file.relative)
-    job.done(
-        f"{file.relative} removed",
-    )
+    job.remove(file.relative, ANYWHERE)
 
 
 def _state(job: Job, name: str) -> str:
@@ -244,8 +240,7 @@ def dledger_checkpoint_ahead(job: Job) -> None:
 def dledger_checkpoint_missing(job: Job) -> None:
     """DLedger's checkpoint is missing."""
     file = _state(job, "checkpoint")
-    job.editor.remove(file)
-    job.done(f"{file} removed", PromisedPlace(file))
+    job.remove(file)
 
 
 @damage("H4", RuleName.DLEDGER_STATE, NODE)
@@ -292,8 +287,7 @@ def _manifest(job: Job) -> StoreFile:
 def database_current_missing(job: Job) -> None:
     """CURRENT of a database of consume queues is missing."""
     file = f"{_database(job).relative}/{CURRENT}"
-    job.editor.remove(file)
-    job.done(f"{file} removed", PromisedPlace(file))
+    job.remove(file)
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
@@ -308,8 +302,7 @@ def database_current_flipped(job: Job) -> None:
 def database_manifest_missing(job: Job) -> None:
     """The manifest of a database of consume queues is missing."""
     file = _manifest(job).relative
-    job.editor.remove(file)
-    job.done(f"{file} removed", PromisedPlace(file))
+    job.remove(file)
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
@@ -317,8 +310,7 @@ def database_manifest_cut(job: Job) -> None:
     """The manifest of a database of consume queues ends too early."""
     file = _manifest(job)
     size = 1 + job.rng.randrange(6)
-    job.editor.truncate(file.relative, size)
-    job.done(f"{file.relative} cut to {size:,} bytes", PromisedPlace(file.relative))
+    job.cut(file.relative, size, PromisedPlace(file.relative))
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
@@ -338,8 +330,7 @@ def _table(job: Job) -> StoreFile:
 def database_table_missing(job: Job) -> None:
     """A table of a database of consume queues is missing."""
     file = _table(job).relative
-    job.editor.remove(file)
-    job.done(f"{file} removed", PromisedPlace(file))
+    job.remove(file)
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
@@ -347,8 +338,7 @@ def database_table_cut(job: Job) -> None:
     """A table of a database of consume queues is shorter than the manifest says."""
     file = _table(job)
     size = job.rng.randrange(file.size)
-    job.editor.truncate(file.relative, size)
-    job.done(f"{file.relative} cut to {size:,} bytes", PromisedPlace(file.relative))
+    job.cut(file.relative, size, PromisedPlace(file.relative))
 
 
 @damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
@@ -356,8 +346,7 @@ def database_log_missing(job: Job) -> None:
     """The WAL of a database of consume queues is missing."""
     logs = _files(_database(job), ".log")
     job.need(len(logs) == 1, "RocksDB of consume queues with one WAL")
-    job.editor.remove(logs[0].relative)
-    job.done(f"{logs[0].relative} removed", PromisedPlace(logs[0].relative))
+    job.remove(logs[0].relative)
 
 
 MESSAGES = "a RocksDB of messages"

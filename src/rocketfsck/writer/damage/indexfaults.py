@@ -402,8 +402,8 @@ def index_truncated(job: Job) -> None:
     )
     low, high = index.pos_of(2), index.pos_of(index.used)
     size = low + job.rng.randrange(max(high - low, 1))
-    job.cut(index.file.relative, size)
-    job.promise(PromisedPlace(index.file.relative, size, job.store.geometry.index_file_size))
+    place = PromisedPlace(index.file.relative, size, job.store.geometry.index_file_size)
+    job.cut(index.file.relative, size, place)
 
 
 @damage(
@@ -475,8 +475,8 @@ def index_lost(job: Job) -> None:
     record = _first_lost(job, index)
     assert record is not None
     job.rely(record.file.relative, record.pos, record.end)
-    job.remove(index.file.relative)
-    job.promise(PromisedPlace(record.file.relative, record.pos, physical_offset=record.physical_offset))
+    place = PromisedPlace(record.file.relative, record.pos, physical_offset=record.physical_offset)
+    job.remove(index.file.relative, place)
 
 
 def _first_lost(job: Job, index: IndexScene) -> LogRecord | None:

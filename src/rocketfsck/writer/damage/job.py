@@ -159,15 +159,15 @@ class Job:
                     return record
         raise DamageError(f"the store has no {what}")
 
-    def remove(self, file: str) -> None:
-        """Remove a file, and note it."""
+    def remove(self, file: str, place: PromisedPlace | None = None, *one_of: RuleName) -> None:
+        """Remove a file; a check must find that at the place, by default at the file."""
         self.editor.remove(file)
-        self.note = f"{file} removed"
+        self.done(f"{file} removed", place or PromisedPlace(file), *one_of)
 
-    def cut(self, file: str, size: int) -> None:
-        """Cut a file, and note it."""
+    def cut(self, file: str, size: int, place: PromisedPlace | None = None, *one_of: RuleName) -> None:
+        """Cut a file; a check must find that at the place, by default at what is left of the file."""
         self.editor.truncate(file, size)
-        self.note = f"{file} cut to {size:,} bytes"
+        self.done(f"{file} cut to {size:,} bytes", place or PromisedPlace(file, 0, size), *one_of)
 
     def flip_bit(self, file: str, pos: int) -> None:
         """Change one bit of a byte."""

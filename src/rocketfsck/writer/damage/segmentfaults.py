@@ -63,8 +63,7 @@ def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> 
 def missing_segment(job: Job) -> None:
     """A commit log file between two others is missing."""
     file, following = _lose_inner(job)
-    job.editor.remove(file.relative)
-    job.done(f"{file.relative} removed", PromisedPlace(following.relative), RuleName.SEGMENT_GAP)
+    job.remove(file.relative, PromisedPlace(following.relative), RuleName.SEGMENT_GAP)
 
 
 @damage(
@@ -175,8 +174,7 @@ def short_segment(job: Job) -> None:
     job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     size = low + job.rng.randrange(high - low)
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
-    job.editor.truncate(log.file.relative, size)
-    job.done(f"{log.file.relative} cut to {size:,} bytes", PromisedPlace(log.file.relative, 0, size))
+    job.cut(log.file.relative, size)
 
 
 def _next_start(job: Job) -> int:

@@ -15,9 +15,6 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats import consumequeue, dtypes, record, tiered
 from rocketfsck.formats.layout import Layout
 from rocketfsck.reader import compaction
-from rocketfsck.reader.compaction import (
-    Units as CompactedUnits,
-)
 from rocketfsck.reader.tiered import METADATA, TieredQueue, read_segment_header, tiered_queues
 from rocketfsck.reader.units import Units
 from rocketfsck.store.model import MappedFile, OtherKind, StoreFile
@@ -26,46 +23,75 @@ from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace, rules
 
 COMPACTED = "compacted logs"
+_FAR = 1 << 40
 _OF_COMPACTED = rules(RuleName.COMPACTION_UNIT, RuleName.COMPACTION_RECORD_WITHOUT_UNIT)
 
 
 @dataclass(frozen=True, slots=True)
-class _CompactionScene:
-    """One file of a compacted log with its units, before the fault."""
+class _Scene:
+    """A file of a log with its units, before the fault: of a compacted log, or of a queue in tiered storage
+    that has one segment of its log and one of its units."""
 
-    queue: compaction.CompactedQueue
+    queue: compaction.CompactedQueue | TieredQueue
     log: MappedFile
     units_file: MappedFile
-    units: CompactedUnits
+    units: Units
+    layout: Layout
+
+    def number(self, row: int, name: str) -> int:
+        """A number of a unit."""
+        return int(self.units[name][row])
+
+    def inside(self, job: Job, row: int) -> int:
+        """An offset in the middle of the record of a unit."""
+        return self.number(row, "offset") + 1 + job.rng.randrange(self.number(row, "size") - 1)
 
     def place(self, row: int) -> int:
         """Where the record of a unit begins in the log file."""
-        return int(self.units["offset"][row]) - (self.log.start_offset or 0)
+        return self.number(row, "offset") - (self.log.start_offset or 0)
 
     def unit_place(self, row: int) -> PromisedPlace:
         """Where a finding on a unit is."""
-        start = row * consumequeue.BATCH_UNIT_SIZE
-        return PromisedPlace(
-            self.units_file.relative,
-            start,
-            start + consumequeue.BATCH_UNIT_SIZE,
-            topic=self.queue.topic,
-            queue_id=self.queue.queue_id,
-        )
+        return self._in_queue(self.units_file, row * self.layout.size, self.layout.size)
 
     def record_place(self, row: int) -> PromisedPlace:
         """Where a finding on the record of a unit is."""
-        start = self.place(row)
-        return PromisedPlace(
-            self.log.relative,
-            start,
-            start + int(self.units["size"][row]),
-            topic=self.queue.topic,
-            queue_id=self.queue.queue_id,
-        )
+        return self._in_queue(self.log, self.place(row), self.number(row, "size"))
+
+    def _in_queue(self, file: MappedFile, start: int, size: int) -> PromisedPlace:
+        topic, queue_id = self.queue.topic, self.queue.queue_id
+        return PromisedPlace(file.relative, start, start + size, topic=topic, queue_id=queue_id)
 
 
-def _compacted_scene(job: Job) -> _CompactionScene:
+def _row(job: Job, scene: _Scene) -> int:
+    """A unit that is neither the first nor the last."""
+    return 1 + job.rng.randrange(len(scene.units) - 2)
+
+
+def _flip_body(job: Job, scene: _Scene, row: int, what: str, at: int) -> None:
+    """Flip a bit in the body of the record of a unit."""
+    log = job.log(scene.log)
+    number = log.by_pos.get(scene.place(row))
+    job.need(number is not None, f"{what} where its unit points")
+    found = log.record(number or 0)
+    job.need(found.body_size > 0, f"{what} with a body")
+    job.flip_bit(scene.log.relative, found.body_pos + job.rng.randrange(found.body_size))
+    note = f"the body of the message at {at} of {scene.log.relative} changed"
+    job.done(note, scene.record_place(row))
+
+
+def _remove_with_copy(job: Job, file: str) -> None:
+    for name in (file, f"{file}.bak"):
+        if job.editor.exists(name):
+            job.editor.remove(name)
+    job.done(f"{file} removed", PromisedPlace(file))
+
+
+def _halve(job: Job, file: str) -> None:
+    job.cut(file, job.editor.size(file) // 2, PromisedPlace(file))
+
+
+def _compacted_scene(job: Job) -> _Scene:
     scenes = []
     for queue in compaction.compacted_queues(job.store):
         for log in queue.log.files:
@@ -74,46 +100,40 @@ def _compacted_scene(job: Job) -> _CompactionScene:
                 continue
             units = compaction.read_units(unit_file).leading
             if len(units) > 3:
-                scenes.append(_CompactionScene(queue, log, unit_file, units))
+                scenes.append(_Scene(queue, log, unit_file, units, consumequeue.BATCH_UNIT))
     return job.choose(scenes, COMPACTED)
 
 
-def _compacted_row(job: Job, scene: _CompactionScene) -> int:
-    """A unit that is neither the first nor the last."""
-    return 1 + job.rng.randrange(len(scene.units) - 2)
+def _compacted(job: Job) -> tuple[_Scene, int]:
+    scene = _compacted_scene(job)
+    return scene, _row(job, scene)
 
 
-def _set_unit(job: Job, scene: _CompactionScene, row: int, name: str, value: int) -> None:
-    start = row * consumequeue.BATCH_UNIT_SIZE + consumequeue.BATCH_UNIT.offset(name)
-    size = 4 if name == "size" else 8
-    job.editor.write(scene.units_file.relative, start, value.to_bytes(size, "big", signed=True))
-    job.done(f"{name} of unit {row} of {scene.units_file.relative} is {value}", scene.unit_place(row))
+def _set_unit(job: Job, scene: _Scene, row: int, name: str, value: int) -> None:
+    file = scene.units_file.relative
+    job.editor.set_number(file, row * scene.layout.size, scene.layout, name, value)
+    job.done(f"{name} of unit {row} of {file} is {value}", scene.unit_place(row))
 
 
 @damage(None, RuleName.COMPACTION_UNIT, COMPACTED)
 def compaction_unit(job: Job) -> None:
     """A unit of a compacted log states another size than its record."""
-    scene = _compacted_scene(job)
-    row = _compacted_row(job, scene)
-    _set_unit(job, scene, row, "size", int(scene.units["size"][row]) + 1)
+    scene, row = _compacted(job)
+    _set_unit(job, scene, row, "size", scene.number(row, "size") + 1)
 
 
 @damage(None, RuleName.COMPACTION_UNIT, COMPACTED, RuleName.COMPACTION_RECORD_WITHOUT_UNIT)
 def compaction_link(job: Job) -> None:
     """A unit of a compacted log points into the middle of a record."""
-    scene = _compacted_scene(job)
-    row = _compacted_row(job, scene)
-    inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
-    _set_unit(job, scene, row, "offset", inside)
+    scene, row = _compacted(job)
+    _set_unit(job, scene, row, "offset", scene.inside(job, row))
 
 
 @damage(None, RuleName.COMPACTION_ORDER, COMPACTED, _OF_COMPACTED)
 def compaction_order(job: Job) -> None:
     """Queue offsets decrease in a compacted log's units."""
-    scene = _compacted_scene(job)
-    row = _compacted_row(job, scene)
-    before = int(scene.units["msgBaseOffset"][row - 1])
-    _set_unit(job, scene, row, "msgBaseOffset", before)
+    scene, row = _compacted(job)
+    _set_unit(job, scene, row, "msgBaseOffset", scene.number(row - 1, "msgBaseOffset"))
 
 
 @damage(None, RuleName.COMPACTION_RECORD_WITHOUT_UNIT, COMPACTED)
@@ -121,50 +141,34 @@ def compaction_unit_lost(job: Job) -> None:
     """The last unit of a compacted log is zeros."""
     scene = _compacted_scene(job)
     row = len(scene.units) - 1
-    job.editor.write(
-        scene.units_file.relative, row * consumequeue.BATCH_UNIT_SIZE, bytes(consumequeue.BATCH_UNIT_SIZE)
-    )
+    job.editor.write(scene.units_file.relative, row * scene.layout.size, bytes(scene.layout.size))
     job.done(f"unit {row} of {scene.units_file.relative} is zeros", scene.record_place(row))
 
 
 @damage(None, RuleName.COMPACTION_BODY_CRC, COMPACTED)
 def compaction_body(job: Job) -> None:
     """A bit in the body of a compacted message is wrong."""
-    scene = _compacted_scene(job)
-    row = _compacted_row(job, scene)
-    log = job.log(scene.log)
-    number = log.by_pos.get(scene.place(row))
-    job.need(number is not None, "compacted message where its unit points")
-    found = log.record(number or 0)
-    job.need(found.body_size > 0, "compacted message with a body")
-    pos = found.body_pos + job.rng.randrange(found.body_size)
-    job.flip_bit(scene.log.relative, pos)
-    job.note = f"the body of the message at {int(scene.units['offset'][row])} of {scene.log.relative} changed"
-    job.promise(scene.record_place(row))
+    scene, row = _compacted(job)
+    _flip_body(job, scene, row, "compacted message", scene.number(row, "offset"))
 
 
 @damage(None, RuleName.COMPACTION_RECORD, COMPACTED, _OF_COMPACTED)
 def compaction_record(job: Job) -> None:
     """A compacted record has a wrong physicalOffset."""
-    scene = _compacted_scene(job)
-    row = _compacted_row(job, scene)
-    pos = scene.place(row) + record.RECORD_HEADER.offset("physicalOffset")
-    job.editor.write(scene.log.relative, pos, (1 << 40).to_bytes(8, "big"))
-    job.note = f"physicalOffset of the record at {scene.place(row)} of {scene.log.relative} is {1 << 40}"
-    job.promise(scene.record_place(row))
+    scene, row = _compacted(job)
+    file, start = scene.log.relative, scene.place(row)
+    job.editor.set_number(file, start, record.RECORD_HEADER, "physicalOffset", _FAR)
+    job.done(f"physicalOffset of the record at {start} of {file} is {_FAR}", scene.record_place(row))
 
 
 @damage(None, RuleName.COMPACTION_RECORD, COMPACTED, _OF_COMPACTED)
 def compaction_magic(job: Job) -> None:
     """A compacted record has no magic."""
-    scene = _compacted_scene(job)
-    row = _compacted_row(job, scene)
-    job.editor.write(
-        scene.log.relative, scene.place(row) + record.RECORD_HEADER.offset("magicCode"), bytes(4)
-    )
-    job.note = f"the magic of the record at {scene.place(row)} of {scene.log.relative} is 0"
-    start = scene.place(row)
-    job.promise(PromisedPlace(scene.log.relative, start, start + 1), touches=True)
+    scene, row = _compacted(job)
+    file, start = scene.log.relative, scene.place(row)
+    job.editor.set_number(file, start, record.RECORD_HEADER, "magicCode", 0)
+    job.note = f"the magic of the record at {start} of {file} is 0"
+    job.promise(PromisedPlace(file, start, start + 1), touches=True)
 
 
 @damage(None, RuleName.COMPACTION_FILE_ALONE, COMPACTED)
@@ -172,25 +176,21 @@ def compaction_file_missing(job: Job) -> None:
     """A file of a compacted log, or of its units, is missing."""
     scene = _compacted_scene(job)
     lost, left = job.shuffled((scene.log, scene.units_file))
-    job.editor.remove(lost.relative)
-    job.done(f"{lost.relative} removed", PromisedPlace(left.relative))
+    job.remove(lost.relative, PromisedPlace(left.relative))
 
 
 @damage(None, RuleName.COMPACTION_FILE_LENGTH, COMPACTED, _OF_COMPACTED, RuleName.COMPACTION_RECORD)
 def compaction_file_short(job: Job) -> None:
     """A compacted log's file is cut off in the middle of its records."""
-    scene = _compacted_scene(job)
-    size = scene.place(_compacted_row(job, scene)) + 1
-    job.editor.truncate(scene.log.relative, size)
-    job.done(f"{scene.log.relative} cut to {size:,} bytes", PromisedPlace(scene.log.relative))
+    scene, row = _compacted(job)
+    job.cut(scene.log.relative, scene.place(row) + 1, PromisedPlace(scene.log.relative))
 
 
 def _positions(job: Job) -> dict[str, int]:
-    job.need(
-        job.editor.exists(compaction.CHECKPOINT) and job.is_free(compaction.CHECKPOINT), "position-checkpoint"
-    )
+    file = compaction.CHECKPOINT
+    job.need(job.editor.exists(file) and job.is_free(file), "position-checkpoint")
     try:
-        return compaction.decode_positions(job.editor.content(compaction.CHECKPOINT))
+        return compaction.decode_positions(job.editor.content(file))
     except StoreError:
         return {}
 
@@ -199,10 +199,9 @@ def _positions(job: Job) -> dict[str, int]:
 def compaction_position(job: Job) -> None:
     """The position of a compaction is beyond the end of its queue."""
     queue = _compacted_scene(job).queue
-    value = 1 << 40
-    positions = {**_positions(job), compaction.position_name(queue.topic, queue.queue_id): value}
+    positions = {**_positions(job), compaction.position_name(queue.topic, queue.queue_id): _FAR}
     job.editor.replace(compaction.CHECKPOINT, json.dumps({"queueOffsetMap": positions}).encode())
-    job.note = f"{compaction.CHECKPOINT} says {value} for {queue.topic}, queue {queue.queue_id}"
+    job.note = f"{compaction.CHECKPOINT} says {_FAR} for {queue.topic}, queue {queue.queue_id}"
     job.promise(PromisedPlace(compaction.CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id))
 
 
@@ -211,9 +210,7 @@ def compaction_position_torn(job: Job) -> None:
     """The file of compaction positions is cut off."""
     _compacted_scene(job)
     _positions(job)
-    size = job.editor.size(compaction.CHECKPOINT) // 2
-    job.editor.truncate(compaction.CHECKPOINT, size)
-    job.done(f"{compaction.CHECKPOINT} cut to {size:,} bytes", PromisedPlace(compaction.CHECKPOINT))
+    _halve(job, compaction.CHECKPOINT)
 
 
 @damage(None, RuleName.COMPACTION_POSITION, COMPACTED)
@@ -221,10 +218,7 @@ def compaction_position_missing(job: Job) -> None:
     """The file of compaction positions and its copy are missing."""
     _compacted_scene(job)
     job.need(_positions(job), "positions of a compaction")
-    for file in (compaction.CHECKPOINT, f"{compaction.CHECKPOINT}.bak"):
-        if job.editor.exists(file):
-            job.editor.remove(file)
-    job.done(f"{compaction.CHECKPOINT} removed", PromisedPlace(compaction.CHECKPOINT))
+    _remove_with_copy(job, compaction.CHECKPOINT)
 
 
 TIERED = "tiered storage"
@@ -246,164 +240,109 @@ _OF_BACKUP = rules(
 """What the copy of the metadata says wrong, which is that of a moment before."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TieredScene:
-    """The only segments of a queue that has one of its log and one of its units, before the fault."""
-
-    queue: TieredQueue
-    log: MappedFile
-    units_file: MappedFile
-    units: Units
-
-    def place(self, row: int) -> int:
-        """Where the record of a unit begins in the log segment."""
-        return int(self.units["offset"][row]) - (self.log.start_offset or 0)
-
-    def unit_place(self, row: int) -> PromisedPlace:
-        """Where a finding on a unit is."""
-        return self._in_queue(
-            self.units_file, row * consumequeue.UNIT_SIZE, (row + 1) * consumequeue.UNIT_SIZE
-        )
-
-    def record_place(self, row: int) -> PromisedPlace:
-        """Where a finding on the record of a unit is."""
-        start = self.place(row)
-        return self._in_queue(self.log, start, start + int(self.units["size"][row]))
-
-    def _in_queue(self, file: MappedFile, start: int, end: int) -> PromisedPlace:
-        return PromisedPlace(file.relative, start, end, topic=self.queue.topic, queue_id=self.queue.queue_id)
-
-
-def _scene(job: Job) -> _TieredScene:
+def _tiered_scene(job: Job) -> _Scene:
     scenes = []
     for queue in tiered_queues(job.store):
         if len(queue.log.files) != 1 or len(queue.units.files) != 1:
             continue
         log, units_file = queue.log.files[0], queue.units.files[0]
-        if units_file.size < _MIN_UNITS * consumequeue.UNIT_SIZE or not all(
-            map(job.is_free, (log.relative, units_file.relative))
-        ):
+        files = (log.relative, units_file.relative)
+        if units_file.size < _MIN_UNITS * consumequeue.UNIT_SIZE or not all(map(job.is_free, files)):
             continue
         content = job.editor.content(units_file.relative)
         units = np.frombuffer(content, dtypes.UNIT_DTYPE, len(content) // consumequeue.UNIT_SIZE)
-        scenes.append(_TieredScene(queue, log, units_file, units))
+        scenes.append(_Scene(queue, log, units_file, units, consumequeue.UNIT))
     return job.choose(scenes, TIERED)
 
 
-def _row(job: Job, scene: _TieredScene) -> int:
-    """A unit that is neither the first nor the last."""
-    return 1 + job.rng.randrange(len(scene.units) - 2)
+def _tiered(job: Job) -> tuple[_Scene, int]:
+    scene = _tiered_scene(job)
+    return scene, _row(job, scene)
 
 
 def _set(job: Job, file: str, start: int, layout: Layout, name: str, value: int) -> None:
-    declared = layout.field(name)
-    job.editor.write(
-        file, start + layout.offset(name), value.to_bytes(declared.size or 0, "big", signed=True)
-    )
+    job.editor.set_number(file, start, layout, name, value)
     job.note = f"{name} at {start} of {file} is {value}"
+
+
+def _set_tiered_unit(job: Job, scene: _Scene, row: int, name: str, value: int) -> None:
+    _set(job, scene.units_file.relative, row * scene.layout.size, scene.layout, name, value)
+    job.promise(scene.unit_place(row))
+
+
+def _set_in_record(job: Job, scene: _Scene, row: int, name: str, value: int) -> None:
+    _set(job, scene.log.relative, scene.place(row), record.RECORD_HEADER, name, value)
 
 
 @damage(None, RuleName.TIERED_UNIT, TIERED)
 def tiered_unit(job: Job) -> None:
     """A unit of tiered storage states another size than its record."""
-    scene = _scene(job)
-    row = _row(job, scene)
-    _set(
-        job,
-        scene.units_file.relative,
-        row * consumequeue.UNIT_SIZE,
-        consumequeue.UNIT,
-        "size",
-        int(scene.units["size"][row]) + 1,
-    )
-    job.promise(scene.unit_place(row))
+    scene, row = _tiered(job)
+    _set_tiered_unit(job, scene, row, "size", scene.number(row, "size") + 1)
 
 
 @damage(None, RuleName.TIERED_UNIT, TIERED, RuleName.TIERED_SEGMENT_TIME)
 def tiered_link(job: Job) -> None:
     """A unit of tiered storage points into the middle of a record."""
-    scene = _scene(job)
-    row = _row(job, scene)
-    inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
-    _set(job, scene.units_file.relative, row * consumequeue.UNIT_SIZE, consumequeue.UNIT, "offset", inside)
-    job.promise(scene.unit_place(row))
+    scene, row = _tiered(job)
+    _set_tiered_unit(job, scene, row, "offset", scene.inside(job, row))
 
 
 @damage(None, RuleName.TIERED_SEGMENT_SHORT, TIERED, _OF_FILE)
 def tiered_units_cut(job: Job) -> None:
     """The last units of a queue in tiered storage are cut off."""
-    scene = _scene(job)
-    size = _row(job, scene) * consumequeue.UNIT_SIZE + 7
-    job.editor.truncate(scene.units_file.relative, size)
-    job.note = f"{scene.units_file.relative} cut to {size:,} bytes"
-    job.promise(PromisedPlace(scene.units_file.relative, size, scene.units_file.size))
+    scene, row = _tiered(job)
+    file, size = scene.units_file, row * consumequeue.UNIT_SIZE + 7
+    job.cut(file.relative, size, PromisedPlace(file.relative, size, file.size))
     job.promise(PromisedPlace(scene.log.relative), RuleName.TIERED_RECORD_WITHOUT_UNIT)
 
 
 @damage(None, RuleName.TIERED_BODY_CRC, TIERED)
 def tiered_body(job: Job) -> None:
     """A bit in the body of a message in tiered storage is wrong."""
-    scene = _scene(job)
-    row = _row(job, scene)
-    log = job.log(scene.log)
-    number = log.by_pos.get(scene.place(row))
-    job.need(number is not None, "message where its unit points")
-    found = log.record(number or 0)
-    job.need(found.body_size > 0, "message with a body")
-    pos = found.body_pos + job.rng.randrange(found.body_size)
-    job.flip_bit(scene.log.relative, pos)
-    job.note = f"the body of the message at {scene.place(row)} of {scene.log.relative} changed"
-    job.promise(scene.record_place(row))
+    scene, row = _tiered(job)
+    _flip_body(job, scene, row, "message", scene.place(row))
 
 
 @damage(None, RuleName.TIERED_RECORD, TIERED, _OF_RECORD)
 def tiered_record(job: Job) -> None:
     """A record in tiered storage has a wrong physicalOffset."""
-    scene = _scene(job)
-    row = _row(job, scene)
-    _set(job, scene.log.relative, scene.place(row), record.RECORD_HEADER, "physicalOffset", 1 << 40)
+    scene, row = _tiered(job)
+    _set_in_record(job, scene, row, "physicalOffset", _FAR)
     job.promise(scene.record_place(row))
 
 
 @damage(None, RuleName.TIERED_RECORD, TIERED, _OF_RECORD)
 def tiered_magic(job: Job) -> None:
     """A record in tiered storage has no magic."""
-    scene = _scene(job)
-    row = _row(job, scene)
+    scene, row = _tiered(job)
+    _set_in_record(job, scene, row, "magicCode", 0)
     start = scene.place(row)
-    _set(job, scene.log.relative, start, record.RECORD_HEADER, "magicCode", 0)
     job.promise(PromisedPlace(scene.log.relative, start, start + 1), touches=True)
 
 
 @damage(None, RuleName.TIERED_NOT_AS_LOCAL, TIERED)
 def tiered_flag(job: Job) -> None:
     """A message in tiered storage has another flag than in the commit log."""
-    scene = _scene(job)
-    row = _row(job, scene)
-    start = scene.place(row)
-    at = start + record.RECORD_HEADER.offset("flag")
-    value = int.from_bytes(job.editor.read(scene.log.relative, at, at + 4), "big", signed=True)
-    _set(job, scene.log.relative, start, record.RECORD_HEADER, "flag", value ^ 1 << job.rng.randrange(31))
+    scene, row = _tiered(job)
+    value = job.editor.number(scene.log.relative, scene.place(row), record.RECORD_HEADER, "flag")
+    _set_in_record(job, scene, row, "flag", value ^ 1 << job.rng.randrange(31))
     job.promise(scene.record_place(row))
 
 
 @damage(None, RuleName.TIERED_SEGMENT_MISSING, TIERED, _OF_FILE)
 def tiered_segment_missing(job: Job) -> None:
     """A segment of tiered storage is missing."""
-    scene = _scene(job)
-    lost = job.shuffled((scene.log, scene.units_file))[0]
-    job.editor.remove(lost.relative)
-    job.done(f"{lost.relative} removed", PromisedPlace(lost.relative))
+    scene = _tiered_scene(job)
+    job.remove(job.shuffled((scene.log, scene.units_file))[0].relative)
 
 
 @damage(None, RuleName.TIERED_SEGMENT_SHORT, TIERED, _OF_FILE)
 def tiered_segment_cut(job: Job) -> None:
     """A log segment of tiered storage is cut off in the middle of a record."""
-    scene = _scene(job)
-    size = scene.place(_row(job, scene)) + 50
-    job.editor.truncate(scene.log.relative, size)
-    job.note = f"{scene.log.relative} cut to {size:,} bytes"
-    job.promise(PromisedPlace(scene.log.relative, size, scene.log.size))
+    scene, row = _tiered(job)
+    size = scene.place(row) + 50
+    job.cut(scene.log.relative, size, PromisedPlace(scene.log.relative, size, scene.log.size))
 
 
 def _index(job: Job) -> tuple[StoreFile, int, int]:
@@ -445,26 +384,24 @@ def tiered_index_item(job: Job) -> None:
     file, _, start = _index(job)
     item = job.rng.randrange((file.size - start) // tiered.TIERED_COMPACTED_ITEM.size)
     pos = start + item * tiered.TIERED_COMPACTED_ITEM.size
-    _set(job, file.relative, pos, tiered.TIERED_COMPACTED_ITEM, "offset", 1 << 40)
+    _set(job, file.relative, pos, tiered.TIERED_COMPACTED_ITEM, "offset", _FAR)
     job.promise(PromisedPlace(file.relative, pos, entry=item))
+
+
+def _metadata(job: Job) -> None:
+    _tiered_scene(job)
+    job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
 
 
 @damage(None, RuleName.TIERED_METADATA, TIERED, _OF_BACKUP)
 def tiered_metadata_cut(job: Job) -> None:
     """The metadata of tiered storage is cut off."""
-    _scene(job)
-    job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
-    size = job.editor.size(METADATA) // 2
-    job.editor.truncate(METADATA, size)
-    job.done(f"{METADATA} cut to {size:,} bytes", PromisedPlace(METADATA))
+    _metadata(job)
+    _halve(job, METADATA)
 
 
 @damage(None, RuleName.TIERED_METADATA, TIERED)
 def tiered_metadata_missing(job: Job) -> None:
     """The metadata of tiered storage and its copy are missing."""
-    _scene(job)
-    job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
-    for file in (METADATA, f"{METADATA}.bak"):
-        if job.editor.exists(file):
-            job.editor.remove(file)
-    job.done(f"{METADATA} removed", PromisedPlace(METADATA))
+    _metadata(job)
+    _remove_with_copy(job, METADATA)

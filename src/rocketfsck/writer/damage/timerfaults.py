@@ -55,18 +55,21 @@ def _scene(job: Job) -> _TimerScene:
     return _TimerScene(wheel, slots, pos, units, waiting, precision, progress.read_timestamp)
 
 
-def _slot(job: Job, scene: _TimerScene) -> int:
-    """A slot whose messages wait."""
+def _slot(job: Job) -> tuple[_TimerScene, int]:
+    """The timers, and a slot whose messages wait."""
+    scene = _scene(job)
     used = timers.used_slots(scene.slots)
     least = -(-scene.read_timestamp // scene.precision_ms)
-    name = scene.wheel.relative
     waiting = [
         number
         for number in used[scene.slots["slotTime"][used] >= least].tolist()
-        if job.is_free(name, number * timer.TIMER_WHEEL_SLOT_SIZE, (number + 1) * timer.TIMER_WHEEL_SLOT_SIZE)
+        if job.is_free(scene.wheel.relative, *_slot_extent(number))
     ]
-    chosen: int = job.choose(waiting, "timer slot whose messages wait")
-    return chosen
+    return scene, job.choose(waiting, "timer slot whose messages wait")
+
+
+def _slot_extent(number: int) -> tuple[int, int]:
+    return number * timer.TIMER_WHEEL_SLOT_SIZE, (number + 1) * timer.TIMER_WHEEL_SLOT_SIZE
 
 
 def _set_slot(job: Job, scene: _TimerScene, number: int, name: str, value: int) -> None:
@@ -77,18 +80,26 @@ def _set_slot(job: Job, scene: _TimerScene, number: int, name: str, value: int) 
 
 
 def _slot_place(scene: _TimerScene, number: int) -> PromisedPlace:
-    start = number * timer.TIMER_WHEEL_SLOT_SIZE
-    return PromisedPlace(scene.wheel.relative, start, start + timer.TIMER_WHEEL_SLOT_SIZE, slot=number)
+    return PromisedPlace(scene.wheel.relative, *_slot_extent(number), slot=number)
 
 
-def _unit(job: Job, scene: _TimerScene, wanted: Callable[[int], object]) -> int:
-    """The row of a unit that is wanted and free."""
+def _unit(job: Job, wanted: Callable[[_TimerScene, int], object]) -> tuple[_TimerScene, int]:
+    """The timers, and the row of a unit that is wanted and free."""
+    scene = _scene(job)
     rows = [
         row
         for row in range(len(scene.pos))
-        if wanted(row) and job.is_free(*_unit_extent(job, int(scene.pos[row])))
+        if wanted(scene, row) and job.is_free(*_unit_extent(job, int(scene.pos[row])))
     ]
-    return job.choose(rows, "timer unit like this")
+    return scene, job.choose(rows, "timer unit like this")
+
+
+def _is_inside(scene: _TimerScene, row: int) -> bool:
+    return 0 < row < len(scene.pos) - 1
+
+
+def _is_waiting(scene: _TimerScene, row: int) -> bool:
+    return bool(scene.waiting[row])
 
 
 def _unit_extent(job: Job, pos: int) -> tuple[str, int, int]:
@@ -115,15 +126,13 @@ def timer_wheel_short(job: Job) -> None:
     """The timer wheel lacks its last slots."""
     scene = _scene(job)
     size = timer.TIMER_WHEEL_SIZE - timer.TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
-    job.editor.truncate(scene.wheel.relative, size)
-    job.done(f"{scene.wheel.relative} cut to {size:,} bytes", PromisedPlace(scene.wheel.relative, 0, size))
+    job.cut(scene.wheel.relative, size)
 
 
 @damage("H5", RuleName.TIMER_SLOT_NUMBER, TIMERS, RuleName.TIMER_SLOT_MISSING)
 def timer_slot_time(job: Job) -> None:
     """A timer slot holds the time of another slot."""
-    scene = _scene(job)
-    number = _slot(job, scene)
+    scene, number = _slot(job)
     value = int(scene.slots["slotTime"][number]) + 1 + job.rng.randrange(1000)
     _set_slot(job, scene, number, "slotTime", value)
 
@@ -131,16 +140,14 @@ def timer_slot_time(job: Job) -> None:
 @damage("H5", RuleName.TIMER_SLOT_POSITION, TIMERS)
 def timer_slot_position(job: Job) -> None:
     """A timer slot points beyond the timer log."""
-    scene = _scene(job)
-    number = _slot(job, scene)
+    scene, number = _slot(job)
     _set_slot(job, scene, number, "lastPos", _FAR)
 
 
 @damage("H5", RuleName.TIMER_SLOT_COUNT, TIMERS)
 def timer_slot_count(job: Job) -> None:
     """A timer slot counts more messages than it has."""
-    scene = _scene(job)
-    number = _slot(job, scene)
+    scene, number = _slot(job)
     value = int(scene.slots["num"][number]) + 1 + job.rng.randrange(100)
     _set_slot(job, scene, number, "num", value)
 
@@ -148,19 +155,16 @@ def timer_slot_count(job: Job) -> None:
 @damage("H5", RuleName.TIMER_SLOT_MISSING, TIMERS)
 def timer_slot_zeros(job: Job) -> None:
     """A timer slot whose messages wait is all zeros."""
-    scene = _scene(job)
-    number = _slot(job, scene)
-    job.editor.write(
-        scene.wheel.relative, number * timer.TIMER_WHEEL_SLOT_SIZE, bytes(timer.TIMER_WHEEL_SLOT_SIZE)
-    )
-    job.done(f"slot {number} of {scene.wheel.relative} is all zeros", _slot_place(scene, number))
+    scene, number = _slot(job)
+    file, (start, end) = scene.wheel.relative, _slot_extent(number)
+    job.editor.write(file, start, bytes(end - start))
+    job.done(f"slot {number} of {file} is all zeros", _slot_place(scene, number))
 
 
 @damage("H5", RuleName.TIMER_LOG_GAP, TIMERS, _UNITS_LOST)
 def timer_unit_zeros(job: Job) -> None:
     """A timer unit in the middle of the log is all zeros."""
-    scene = _scene(job)
-    row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
+    scene, row = _unit(job, _is_inside)
     file, start, end = _unit_extent(job, int(scene.pos[row]))
     job.editor.write(file, start, bytes(timer.TIMER_LOG_UNIT_SIZE))
     job.done(f"the timer unit at {int(scene.pos[row])} is all zeros", PromisedPlace(file, start, end))
@@ -172,8 +176,7 @@ def timer_unit_size(job: Job) -> None:
 
     A start that reads it cuts the timer log there.
     """
-    scene = _scene(job)
-    row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
+    scene, row = _unit(job, _is_inside)
     value = timer.TIMER_LOG_UNIT_SIZE ^ (1 << job.rng.randrange(16))
     _set_unit(job, scene, row, "size", value)
 
@@ -184,24 +187,21 @@ def timer_unit_link(job: Job) -> None:
 
     A broker that reads the slot runs out of memory.
     """
-    scene = _scene(job)
-    row = _unit(job, scene, lambda row: scene.waiting[row])
+    scene, row = _unit(job, _is_waiting)
     _set_unit(job, scene, row, "prevPos", int(scene.pos[row]))
 
 
 @damage("H5", RuleName.TIMER_UNIT_RECORD, TIMERS, RuleName.TIMER_NOT_SCHEDULED)
 def timer_unit_record(job: Job) -> None:
     """A timer unit points beyond the commit log."""
-    scene = _scene(job)
-    row = _unit(job, scene, lambda row: scene.waiting[row])
+    scene, row = _unit(job, _is_waiting)
     _set_unit(job, scene, row, "offsetPy", _FAR)
 
 
 @damage("H5", RuleName.TIMER_UNIT_CONTENT, TIMERS)
 def timer_unit_topic(job: Job) -> None:
     """A timer unit has the hash of another topic."""
-    scene = _scene(job)
-    row = _unit(job, scene, lambda row: scene.waiting[row] and scene.units["hashCodeOfRealTopic"][row])
+    scene, row = _unit(job, lambda scene, row: scene.waiting[row] and scene.units["hashCodeOfRealTopic"][row])
     value = int(scene.units["hashCodeOfRealTopic"][row]) ^ (1 << job.rng.randrange(31))
     _set_unit(job, scene, row, "hashCodeOfRealTopic", value or 1)
 
@@ -226,13 +226,11 @@ def timer_log_tail(job: Job) -> None:
 )
 def timer_log_short(job: Job) -> None:
     """The file of the timer log is cut off in the middle of its units."""
-    scene = _scene(job)
-    row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
+    scene, row = _unit(job, _is_inside)
     file, start, _ = _unit_extent(job, int(scene.pos[row]))
     log = timers.timer_log(job.store)
     job.need(log is not None and file == log.files[-1].relative, "timer unit in the last file")
-    job.editor.truncate(file, start)
-    job.done(f"{file} cut to {start:,} bytes", PromisedPlace("config/timercheck"))
+    job.cut(file, start, PromisedPlace("config/timercheck"))
 
 
 def _gone(job: Job, file: str) -> None:
