@@ -38,11 +38,7 @@ class Engine(Protocol):
         """How many tasks run at once, where there are enough."""
 
     def run(
-        self,
-        kernel: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        *,
-        deadline: float | None = None,
+        self, kernel: Callable[[Task], Result], tasks: Sequence[Task], *, deadline: float | None = None
     ) -> Iterator[Outcome[Task, Result]]:
         """Yield one `Outcome` a task, in any order.
 
@@ -123,11 +119,7 @@ class LocalEngine:
         return self.jobs if most is None else min(self.jobs, most)
 
     def run(
-        self,
-        kernel: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        *,
-        deadline: float | None = None,
+        self, kernel: Callable[[Task], Result], tasks: Sequence[Task], *, deadline: float | None = None
     ) -> Iterator[Outcome[Task, Result]]:
         """Yield one `Outcome` a task, as they end (not in order); what raises in a kernel raises here.
 

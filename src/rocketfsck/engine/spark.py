@@ -62,11 +62,7 @@ class SparkEngine:
         )
 
     def run(
-        self,
-        kernel: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        *,
-        deadline: float | None = None,
+        self, kernel: Callable[[Task], Result], tasks: Sequence[Task], *, deadline: float | None = None
     ) -> Iterator[Outcome[Task, Result]]:
         """Yield one `Outcome` a task; see `seam.Engine.run`.
 

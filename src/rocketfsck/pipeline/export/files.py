@@ -298,10 +298,4 @@ def _facts(file: DataFile, partition: Sequence[str]) -> dict[str, Any]:
         if name in ("offset", TIME, "queue_offset")
     }
     values = dict(zip(partition, file.values, strict=True))
-    return {
-        "path": file.path,
-        "partition": values,
-        "row_count": file.row_count,
-        "size": file.size,
-        **bounds,
-    }
+    return {"path": file.path, "partition": values, "row_count": file.row_count, "size": file.size, **bounds}

@@ -408,10 +408,7 @@ class _Iceberg:
         self.table.metadata = known.model_copy(update={"properties": {**known.properties, **_NO_RETRY}})
         marks = {**self._all_marks(), **commit.marks} if commit.marks else {}
         try:
-            with (
-                catalog_errors(str(self.root), "appended to"),
-                self.table.transaction() as transaction,
-            ):
+            with catalog_errors(str(self.root), "appended to"), self.table.transaction() as transaction:
                 _add_to_iceberg(self.root, transaction, commit, marks)
         except StoreError as error:
             if isinstance(error.__cause__, CommitFailedException):

@@ -44,12 +44,7 @@ SCRATCH = "scratch"
 
 
 def rebuild_on(
-    engine: Engine,
-    store: Store,
-    target: Path,
-    options: RebuildOptions,
-    *,
-    scratch: Path | None = None,
+    engine: Engine, store: Store, target: Path, options: RebuildOptions, *, scratch: Path | None = None
 ) -> Rebuilt:
     """Build parts of a store into the new directory `target`, as `rebuild_store` would, on an engine.
 

@@ -34,10 +34,7 @@ def _answer_rows(name: str) -> model.AnswerRows:
 
 
 def _answer(
-    name: str,
-    *,
-    conditions: frozenset[str] = NOTHING,
-    areas: frozenset[str] = NOTHING,
+    name: str, *, conditions: frozenset[str] = NOTHING, areas: frozenset[str] = NOTHING
 ) -> model.View:
     def every() -> list[pa.Field]:
         return [
@@ -60,13 +57,7 @@ def _answer(
         yield from model.guarded(wanted, schema, model.row_batches(rows, schema), lambda: place, "")
 
     return model.View(
-        name,
-        every,
-        lambda wanted: model.default_columns(every(), wanted),
-        plan,
-        read,
-        conditions,
-        areas,
+        name, every, lambda wanted: model.default_columns(every(), wanted), plan, read, conditions, areas
     )
 
 
