@@ -21,8 +21,8 @@ from itertools import pairwise
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.tail import place as tail_place
-from rocketfsck.pipeline.tail import walk as tail_walk
+from rocketfsck.pipeline.tail import place as logs
+from rocketfsck.pipeline.tail import walk as walks
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.queues import QueueTable
@@ -32,52 +32,47 @@ from rocketfsck.store.reading import FileReader
 MAX_ATTEMPTS = 5
 """Looks at a log whose files vanish while they are looked at."""
 
-UNBOUNDED = tail_walk.WalkBounds()
+UNBOUNDED = walks.WalkBounds()
 
 
 def advance(
-    log: tail_place.Log,
-    place: tail_place.LogPlace,
-    bounds: tail_walk.WalkBounds = UNBOUNDED,
+    log: logs.Log,
+    place: logs.LogPlace,
+    bounds: walks.WalkBounds = UNBOUNDED,
     *,
     fail_on_data_loss: bool = True,
-) -> tail_place.LogPlace:
+) -> logs.LogPlace:
     """Where the complete records from `place` on end now, as far as the bounds allow; `place` if none came.
 
     Raises DataLossError where something is lost, unless that is accepted: then from where the log continues.
     Raises StoreError when files cannot be read.
     """
-    at = replace(place, resumed_offset=tail_place.NOWHERE)
+    at = replace(place, resumed_offset=logs.NOWHERE)
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        files = tail_place.list_files(log)
+        files = logs.list_files(log)
         try:
             reached = advance_in(log, files, at, bounds)
             return place if replace(reached, resumed_offset=place.resumed_offset) == place else reached
-        except tail_place.DataLossError as loss:
+        except logs.DataLossError as loss:
             if fail_on_data_loss:
                 raise
             at = loss.place
         except StoreError:
-            if attempt == MAX_ATTEMPTS or tail_place.list_files(log) == files:
+            if attempt == MAX_ATTEMPTS or logs.list_files(log) == files:
                 raise
     return at
 
 
 def advance_in(
-    log: tail_place.Log,
-    files: Sequence[MappedFile],
-    place: tail_place.LogPlace,
-    bounds: tail_walk.WalkBounds = UNBOUNDED,
-) -> tail_place.LogPlace:
+    log: logs.Log, files: Sequence[MappedFile], place: logs.LogPlace, bounds: walks.WalkBounds = UNBOUNDED
+) -> logs.LogPlace:
     """`advance` in files that were listed; raises DataLossError."""
     if not files:
         if place.witness_offset >= 0:
             raise _cut(log, files, place, "the files of the log no longer exist")
         return place  # nothing was read, and nothing is there
     if place.offset < 0:
-        place = replace(
-            place, offset=tail_place.start_of(files[0]), resumed_offset=tail_place.start_of(files[0])
-        )
+        place = replace(place, offset=logs.start_of(files[0]), resumed_offset=logs.start_of(files[0]))
     number, at = _find_file(log, files, place)
     last = _last_begun(log, files, number)
     begin, count = at.offset, 0
@@ -98,21 +93,19 @@ def advance_in(
 
 
 @contextmanager
-def opened(log: tail_place.Log, file: MappedFile, *, settled: bool = True) -> Iterator[tail_walk.FileWalk]:
+def opened(log: logs.Log, file: MappedFile, *, settled: bool = True) -> Iterator[walks.FileWalk]:
     """A file of the log, open to be walked."""
     with FileReader(file.location) as reader:
-        yield tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, settled, log.clock_step)
+        yield walks.FileWalk(reader, logs.start_of(file), log.options, settled, log.clock_step)
 
 
-def _find_file(
-    log: tail_place.Log, files: Sequence[MappedFile], place: tail_place.LogPlace
-) -> tuple[int, tail_place.LogPlace]:
+def _find_file(log: logs.Log, files: Sequence[MappedFile], place: logs.LogPlace) -> tuple[int, logs.LogPlace]:
     """The file that the place is in, and the place, moved up where only a file's end was before."""
-    first = tail_place.start_of(files[0])
+    first = logs.start_of(files[0])
     if place.offset < first:
         begin = max(place.offset, place.clear_offset)
         if begin < first:
-            raise tail_place.DataLossError(
+            raise logs.DataLossError(
                 "expired",
                 f"the log now begins at offset {first}: bytes {begin} to {first} were deleted before the "
                 "stream read them",
@@ -120,111 +113,99 @@ def _find_file(
                 place=_resumed(place, first, lost_size=first - begin),
             )
         return 0, replace(place, offset=first)
-    number = bisect_right(files, place.offset, key=tail_place.start_of) - 1
-    if place.offset > tail_place.end_of(files[number]):
+    number = bisect_right(files, place.offset, key=logs.start_of) - 1
+    if place.offset > logs.end_of(files[number]):
         if number + 1 == len(files):
-            raise _cut(log, files, place, f"the log ends at offset {tail_place.end_of(files[-1])} at most")
-        raise _missing(log, place, tail_place.start_of(files[number + 1]))
+            raise _cut(log, files, place, f"the log ends at offset {logs.end_of(files[-1])} at most")
+        raise _missing(log, place, logs.start_of(files[number + 1]))
     return number, place
 
 
 def _pass_file(
-    log: tail_place.Log,
-    file: MappedFile,
-    following: MappedFile,
-    at: tail_place.LogPlace,
-    bounds: tail_walk.WalkBounds,
-) -> tuple[tail_place.LogPlace, bool, int]:
+    log: logs.Log, file: MappedFile, following: MappedFile, at: logs.LogPlace, bounds: walks.WalkBounds
+) -> tuple[logs.LogPlace, bool, int]:
     """On through a file that is settled, to the next one if the bounds allow: whether they end the walk, and
     how many records were counted."""
-    target = tail_place.start_of(following)
-    blank = at.clear_offset >= target or tail_place.end_of(file) >= target
+    target = logs.start_of(following)
+    blank = at.clear_offset >= target or logs.end_of(file) >= target
     if not blank and not leads_to(log, file, at.offset, target):
-        if at.offset == tail_place.end_of(file):
+        if at.offset == logs.end_of(file):
             raise _missing(log, at, target)
-        target = tail_place.end_of(file)
+        target = logs.end_of(file)
     allowed = bounds.until_offset is None or target <= bounds.until_offset
     fits = bounds.max_size is None or target - at.offset <= bounds.max_size
     count = 0
     if bounds.max_count is not None or not allowed or not fits:
         with opened(log, file) as walk:
-            start = tail_walk.Reached(
-                at.offset - tail_place.start_of(file), newest_timestamp=at.newest_timestamp
-            )
-            walked = tail_walk.walk_file(walk, start, bounds)
+            start = walks.Reached(at.offset - logs.start_of(file), newest_timestamp=at.newest_timestamp)
+            walked = walks.walk_file(walk, start, bounds)
             if walked.bounded or not allowed:
                 return _place(walk, at, walked), True, 0
             count = walked.reached.count
     at = replace(at, offset=target)
-    if target < tail_place.start_of(following):
+    if target < logs.start_of(following):
         return at, True, 0
     with opened(log, following) as walk:
-        timestamp = tail_walk.complete_timestamp(walk, 0)
+        timestamp = walks.complete_timestamp(walk, 0)
         if timestamp is not None:
             at = replace(
                 at,
                 witness_offset=target,
-                witness_crc=tail_walk.witness_of(walk.reader, 0),
+                witness_crc=walks.witness_of(walk.reader, 0),
                 newest_timestamp=max(at.newest_timestamp, timestamp),
-                clear_offset=tail_place.NOWHERE,
+                clear_offset=logs.NOWHERE,
             )
     return at, False, count
 
 
-def _walk_last(
-    log: tail_place.Log, file: MappedFile, at: tail_place.LogPlace, bounds: tail_walk.WalkBounds
-) -> tail_place.LogPlace:
+def _walk_last(log: logs.Log, file: MappedFile, at: logs.LogPlace, bounds: walks.WalkBounds) -> logs.LogPlace:
     with opened(log, file, settled=False) as walk:
-        start = tail_walk.Reached(at.offset - tail_place.start_of(file), newest_timestamp=at.newest_timestamp)
-        return _place(walk, at, tail_walk.walk_file(walk, start, bounds))
+        start = walks.Reached(at.offset - logs.start_of(file), newest_timestamp=at.newest_timestamp)
+        return _place(walk, at, walks.walk_file(walk, start, bounds))
 
 
-def _place(
-    walk: tail_walk.FileWalk, before: tail_place.LogPlace, walked: tail_walk.WalkedTail
-) -> tail_place.LogPlace:
+def _place(walk: walks.FileWalk, before: logs.LogPlace, walked: walks.WalkedTail) -> logs.LogPlace:
     reached, base = walked.reached, walk.base_offset
     place = replace(
         before,
         offset=base + reached.end_pos,
         newest_timestamp=reached.newest_timestamp,
-        clear_offset=base + walked.blank_end if walked.blank_end >= 0 else tail_place.NOWHERE,
+        clear_offset=base + walked.blank_end if walked.blank_end >= 0 else logs.NOWHERE,
     )
     if reached.last_pos < 0:
         return place
-    crc = tail_walk.witness_of(walk.reader, reached.last_pos)
+    crc = walks.witness_of(walk.reader, reached.last_pos)
     return replace(place, witness_offset=base + reached.last_pos, witness_crc=crc)
 
 
-def check_witness(log: tail_place.Log, files: Sequence[MappedFile], place: tail_place.LogPlace) -> None:
+def check_witness(log: logs.Log, files: Sequence[MappedFile], place: logs.LogPlace) -> None:
     """Raise DataLossError where the record that the place remembers is no more what it was.
 
     One whose file was deleted from the front says nothing.
     """
-    if place.witness_offset < 0 or not files or place.witness_offset < tail_place.start_of(files[0]):
+    if place.witness_offset < 0 or not files or place.witness_offset < logs.start_of(files[0]):
         return
-    file = files[bisect_right(files, place.witness_offset, key=tail_place.start_of) - 1]
+    file = files[bisect_right(files, place.witness_offset, key=logs.start_of) - 1]
     crc = None
-    if place.witness_offset < tail_place.end_of(file):
+    if place.witness_offset < logs.end_of(file):
         with FileReader(file.location) as reader:
-            crc = tail_walk.witness_of(reader, place.witness_offset - tail_place.start_of(file))
+            crc = walks.witness_of(reader, place.witness_offset - logs.start_of(file))
     if crc != place.witness_crc:
         where = place.witness_offset
         raise _cut(log, files, place, f"the record at offset {where} changed after the stream read it")
 
 
-def leads_to(log: tail_place.Log, file: MappedFile, offset: int, target: int) -> bool:
+def leads_to(log: logs.Log, file: MappedFile, offset: int, target: int) -> bool:
     """Whether a file that is too short ends in a BLANK that leads to `target`: a copy that left zeros out.
 
     `offset` is a record in the file to look from.
     """
     with opened(log, file) as walk:
-        walked = tail_walk.walk_file(
-            walk, tail_walk.Reached(max(offset - tail_place.start_of(file), 0)), UNBOUNDED
-        )
-        return walked.blank_end >= 0 and tail_place.start_of(file) + walked.blank_end == target
+        walked = walks.walk_file(walk, walks.Reached(max(offset - logs.start_of(file), 0)), UNBOUNDED)
+        return walked.blank_end >= 0 and logs.start_of(file) + walked.blank_end == target
 
 
-def _last_begun(log: tail_place.Log, files: Sequence[MappedFile], least: int) -> int:
+def _last_begun(log: logs.Log, files: Sequence[MappedFile], least: int) -> int:
     """The number of the last file that begins with a complete record; `least` if none after that does."""
     for number in range(len(files) - 1, least, -1):
         if _first_record(log, files[number]) is not None:
@@ -232,22 +213,22 @@ def _last_begun(log: tail_place.Log, files: Sequence[MappedFile], least: int) ->
     return least
 
 
-def latest_place(log: tail_place.Log) -> tail_place.LogPlace:
+def latest_place(log: logs.Log) -> logs.LogPlace:
     """The place after the last complete record now."""
-    files = tail_place.list_files(log)
+    files = logs.list_files(log)
     if not files:
-        return tail_place.BEGINNING
+        return logs.BEGINNING
     last = files[_last_begun(log, files, 0)]
-    return _walk_last(log, last, tail_place.LogPlace(tail_place.start_of(last)), UNBOUNDED)
+    return _walk_last(log, last, logs.LogPlace(logs.start_of(last)), UNBOUNDED)
 
 
-def seek_newer(log: tail_place.Log, files: Sequence[MappedFile], timestamp: int) -> tail_place.LogPlace:
+def seek_newer(log: logs.Log, files: Sequence[MappedFile], timestamp: int) -> logs.LogPlace:
     """The place of the first record stored later than `timestamp` (ms), else the log's end.
 
     By the first record of each file, so the log's times must rise, as a broker's do.
     """
     if not files:
-        return tail_place.BEGINNING
+        return logs.BEGINNING
     number = 0
     for n in range(len(files) - 1, -1, -1):
         first = _first_record(log, files[n])
@@ -257,41 +238,39 @@ def seek_newer(log: tail_place.Log, files: Sequence[MappedFile], timestamp: int)
     for file in files[number:]:
         with FileReader(file.location) as reader:
             table = QueueTable()
-            for found in scan_log_file(reader, tail_place.start_of(file), log.options, table):
+            for found in scan_log_file(reader, logs.start_of(file), log.options, table):
                 if isinstance(found, RecordBatch):
                     newer = np.flatnonzero(found["store_timestamp"] > timestamp)
                     if len(newer):
                         pos = int(found["pos"][newer[0]])
-                        offset = tail_place.start_of(file) + pos
-                        return tail_place.LogPlace(offset, offset, tail_walk.witness_of(reader, pos))
-    return _walk_last(log, files[number], tail_place.LogPlace(tail_place.start_of(files[number])), UNBOUNDED)
+                        offset = logs.start_of(file) + pos
+                        return logs.LogPlace(offset, offset, walks.witness_of(reader, pos))
+    return _walk_last(log, files[number], logs.LogPlace(logs.start_of(files[number])), UNBOUNDED)
 
 
-def _first_record(log: tail_place.Log, file: MappedFile) -> int | None:
+def _first_record(log: logs.Log, file: MappedFile) -> int | None:
     """The storeTimestamp of the complete record that the file begins with; None without one."""
     with opened(log, file) as walk:
-        return tail_walk.complete_timestamp(walk, 0)
+        return walks.complete_timestamp(walk, 0)
 
 
-def _is_used_up(bounds: tail_walk.WalkBounds) -> bool:
+def _is_used_up(bounds: walks.WalkBounds) -> bool:
     return any(left is not None and left <= 0 for left in (bounds.max_size, bounds.max_count))
 
 
-def _resumed(
-    place: tail_place.LogPlace, offset: int, *, lost_size: int = 0, cut_count: int = 0
-) -> tail_place.LogPlace:
+def _resumed(place: logs.LogPlace, offset: int, *, lost_size: int = 0, cut_count: int = 0) -> logs.LogPlace:
     return replace(
         place,
         offset=offset,
         resumed_offset=offset,
         lost_size=place.lost_size + lost_size,
         cut_count=place.cut_count + cut_count,
-        clear_offset=tail_place.NOWHERE,
+        clear_offset=logs.NOWHERE,
     )
 
 
-def _missing(log: tail_place.Log, place: tail_place.LogPlace, target: int) -> tail_place.DataLossError:
-    return tail_place.DataLossError(
+def _missing(log: logs.Log, place: logs.LogPlace, target: int) -> logs.DataLossError:
+    return logs.DataLossError(
         "missing",
         f"bytes {place.offset} to {target} of the log are missing, although the log continues after them",
         path=log.name,
@@ -299,9 +278,7 @@ def _missing(log: tail_place.Log, place: tail_place.LogPlace, target: int) -> ta
     )
 
 
-def _cut(
-    log: tail_place.Log, files: Sequence[MappedFile], place: tail_place.LogPlace, why: str
-) -> tail_place.DataLossError:
+def _cut(log: logs.Log, files: Sequence[MappedFile], place: logs.LogPlace, why: str) -> logs.DataLossError:
     found = seek_newer(log, files, place.newest_timestamp)
     newest = max(place.newest_timestamp, found.newest_timestamp)
     resumed = replace(
@@ -310,7 +287,7 @@ def _cut(
         witness_crc=found.witness_crc,
         newest_timestamp=newest,
     )
-    return tail_place.DataLossError(
+    return logs.DataLossError(
         "cut",
         f"{why}, but records up to offset {place.offset} were read: the log was cut, "
         f"and continues at offset {max(found.offset, 0)} with what was stored since",

@@ -195,7 +195,7 @@ def read_tail(
             raise
         if wanted.mode == "FAILFAST":
             raise
-        if reader.gives_damage:
+        if part.view == "damage":
             yield reader.unread_row(error)
     if fail_on_data_loss:
         check_witness(tail.log, place.list_files(tail.log), tail.end)
@@ -208,8 +208,6 @@ def _is_gone(error: StoreError) -> bool:
 
 class _RangeReader(PartReader):
     """Reads the messages of the part alone."""
-
-    gives_damage = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         part, item = self.part, self.item
@@ -227,8 +225,6 @@ class _RangeReader(PartReader):
 
 class _DamageReader(_RangeReader, DamageReader):
     """Reads the damage of the part alone."""
-
-    gives_damage = True
 
 
 _READERS = {"messages": _RangeReader, "damage": _DamageReader}

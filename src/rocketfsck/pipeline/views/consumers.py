@@ -41,16 +41,9 @@ import pyarrow as pa
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats import config as formats_config
 from rocketfsck.pipeline.sources import StoreSource, open_source
+from rocketfsck.pipeline.views import model
 from rocketfsck.pipeline.views.findings import checked, left_out_rows
-from rocketfsck.pipeline.views.model import (
-    UNREADABLE,
-    AnswerRows,
-    Row,
-    WantedRows,
-    account,
-    ignores,
-    printable,
-)
+from rocketfsck.pipeline.views.model import Row, WantedRows, account, ignores, printable, typed
 from rocketfsck.query import offsets as query_offsets
 from rocketfsck.query.start import verdict as start_verdict
 from rocketfsck.query.start.settings import NotCoveredError
@@ -148,7 +141,7 @@ class ReadConfigs:
         if not ignores(self.wanted, error):
             raise error
         if self.wanted.on_unreadable == "row":
-            self._put(UNREADABLE, str(error), file, error)
+            self._put(model.UNREADABLE, str(error), file, error)
 
     def databases(self, lifting: Lifting) -> None:
         """Take down what the databases do not say."""
@@ -199,11 +192,8 @@ def _committed(configs: ReadConfigs) -> dict[str, tuple[str, Mapping[int, int]]]
 
 def offset_fields() -> list[pa.Field]:
     """The columns of the view `offsets`."""
-    return [
-        FILE,
-        *fields_of(query_offsets.GroupOffsets),
-        *(pa.field(name, pa.int64()) for name in query_offsets.GROUP_COUNTS),
-    ]
+    counts = typed(pa.int64(), *query_offsets.GROUP_COUNTS)
+    return [FILE, *fields_of(query_offsets.GroupOffsets), *counts]
 
 
 def offset_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:
@@ -230,8 +220,7 @@ def topic_fields() -> list[pa.Field]:
         pa.field("topic", pa.string()),
         pa.field("listed", pa.bool_()),
         *fields_of(formats_config.TopicConfig, "topic_name"),
-        pa.field("queue_count", pa.int64()),
-        *(pa.field(name, pa.int64()) for name in ("count", "first_timestamp", "last_timestamp")),
+        *typed(pa.int64(), "queue_count", "count", "first_timestamp", "last_timestamp"),
     ]
 
 
@@ -326,7 +315,7 @@ NOT_COUNTED = "the messages were not counted: a broker is running, or the check 
 
 def lost_fields() -> list[pa.Field]:
     """The columns of the view `lost`."""
-    return [*fields_of(LostMessages), pa.field("file", pa.string())]
+    return [*fields_of(LostMessages), FILE]
 
 
 def lost_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:  # noqa: ARG001
@@ -367,11 +356,11 @@ def _demand_read(prediction: start_verdict.Prediction, wanted: WantedRows) -> No
         raise error
 
 
-ANSWER_ROWS = {
-    "offsets": AnswerRows(offset_fields, offset_rows),
-    "topics": AnswerRows(topic_fields, topic_rows),
-    "subscriptions": AnswerRows(subscription_fields, subscription_rows),
-    "lost": AnswerRows(lost_fields, lost_rows),
-    "starts": AnswerRows(start_fields, start_rows),
+ANSWERS: dict[str, tuple[Callable[[], list[pa.Field]], model.Rows]] = {
+    "offsets": (offset_fields, offset_rows),
+    "topics": (topic_fields, topic_rows),
+    "subscriptions": (subscription_fields, subscription_rows),
+    "lost": (lost_fields, lost_rows),
+    "starts": (start_fields, start_rows),
 }
 """The columns and rows of the views that are answers of commands (`views.table`)."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.sources import StoreSource, open_source
+from rocketfsck.pipeline.sources import open_source
 from rocketfsck.pipeline.views import model
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
@@ -37,39 +37,16 @@ HOUR_MS = 3_600_000
 def _file_fields() -> list[pa.Field]:
     text, long = pa.string(), pa.int64()
     return [
-        pa.field("broker", text),
-        pa.field("file", text),
-        pa.field("kind", text),
-        pa.field("topic", text),
+        *model.typed(text, "file", "kind", "topic"),
         pa.field("queue_id", pa.int32()),
-        pa.field("start_offset", long),
-        pa.field("size", long),
-        pa.field("expected_size", long),
-        pa.field("allocated_size", long),
-        pa.field("modified_timestamp", long),
-        pa.field("expires_timestamp", long),
-        pa.field("stray", text),
-        pa.field("detail", text),
-        pa.field("path", text),
-        pa.field(model.CORRUPT, text),
+        *model.typed(
+            long, "start_offset", "size", "expected_size", "allocated_size", "modified_timestamp", EXPIRES
+        ),
+        *model.typed(text, "stray", "detail", "path"),
     ]
 
 
-def _plan_files(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:  # noqa: ARG001
-    yield model.Part(source, FILES.name)
-
-
-def _read_files(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    place = {"broker": part.source.broker, "path": model.printable(part.source.path)}
-    yield from model.guarded(wanted, schema, _file_batches(part, wanted, schema), lambda: place, "")
-
-
-def _file_batches(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    rows = file_rows(open_source(part.source), wanted, expiry=EXPIRES in schema.names)
-    yield from model.row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
-
-
-def file_rows(store: Store, wanted: model.WantedRows, *, expiry: bool = True) -> Iterator[dict[str, Any]]:
+def file_rows(store: Store, wanted: model.WantedRows, *, expiry: bool) -> Iterator[dict[str, Any]]:
     """Every file of `Store.all_files`, in that order, then the strays.
 
     With `expiry`, commit log files are read for the time at which each may be deleted. Raises StoreError for
@@ -154,12 +131,11 @@ def _file_row(
     }
 
 
-FILES = model.View(
+FILES = model.store_view(
     "files",
     _file_fields,
-    lambda wanted: model.default_columns(_file_fields(), wanted),
-    _plan_files,
-    _read_files,
+    lambda source, wanted, names: file_rows(open_source(source), wanted, expiry=EXPIRES in names),
+    walks=False,
 )
 
 
@@ -170,43 +146,12 @@ _PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot"
 def _fields() -> list[pa.Field]:
     text, long = pa.string(), pa.int64()
     return [
-        pa.field("broker", text),
-        pa.field("rule", text),
-        pa.field("slug", text),
-        pa.field("severity", text),
-        pa.field("fault_class", text),
-        pa.field("repair", text),
-        pa.field("message", text),
-        pa.field("file", text),
-        pa.field("topic", text),
-        *(pa.field(name, long) for name in _PLACES),
-        pa.field("found", text),
-        pa.field("expected", text),
+        *model.typed(text, "rule", "slug", "severity", "fault_class", "repair", "message", "file", "topic"),
+        *model.typed(long, *_PLACES),
+        *model.typed(text, "found", "expected"),
         pa.field("count", long),
-        pa.field("fingerprint", text),
-        pa.field("diagnosis", text),
-        pa.field("finding", text),
-        pa.field(model.CORRUPT, text),
+        *model.typed(text, "fingerprint", "diagnosis", "finding"),
     ]
-
-
-def _default(wanted: model.WantedRows) -> list[str]:
-    return model.default_columns([field for field in _fields() if field.name != "finding"], wanted)
-
-
-def _plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:  # noqa: ARG001
-    yield model.Part(source, FINDINGS.name, size=sum(file.size for file in store.commitlog.files))
-
-
-def _read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    place = {"broker": part.source.broker}
-    yield from model.guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
-
-
-def _batches(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    report = checked(open_source(part.source), wanted)
-    rows = [{"broker": part.source.broker, **row} for row in report_rows(report, wanted)]
-    yield from model.row_batches(rows, schema)
 
 
 def checked(store: Store, wanted: model.WantedRows) -> Report:
@@ -272,4 +217,9 @@ def _left_out(item: NotChecked, wanted: model.WantedRows) -> dict[str, Any]:
     return {"file": model.printable(item.what), wanted.corrupt_column: said}
 
 
-FINDINGS = model.View("findings", _fields, _default, _plan, _read)
+FINDINGS = model.store_view(
+    "findings",
+    _fields,
+    lambda source, wanted, names: report_rows(checked(open_source(source), wanted), wanted),  # noqa: ARG005
+    further=frozenset({"finding"}),
+)

@@ -11,7 +11,7 @@ export sets, damaged ranges are rows here, too, with their provenance and nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,6 @@ from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import model, walking
-from rocketfsck.pipeline.views import model as views_model
-from rocketfsck.pipeline.views import walking as views_walking
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
@@ -52,7 +50,7 @@ _OWN: dict[str, pa.DataType] = {
     "inner_base_offset": pa.int64(),
     "body_crc_ok": pa.bool_(),
     "properties_bytes": pa.binary(),
-    views_model.CORRUPT: pa.string(),
+    model.CORRUPT: pa.string(),
 }
 """What the view knows of a message beyond its columns."""
 _FIRST = (
@@ -63,7 +61,7 @@ _FIRST = (
 )  # fmt: skip
 _LAST = (
     "tags_code", "delay_level", "batch_count", "inner_base_offset", "body_crc_ok", "faults",
-    "properties_bytes", "body", views_model.CORRUPT,
+    "properties_bytes", "body", model.CORRUPT,
 )  # fmt: skip
 """The order of the columns; the other numbers of the record are between these."""
 _NUMBERS = frozenset({column.name for column in NUMBERS} | {"pos", *_LAST[:4]})
@@ -74,8 +72,6 @@ DAMAGE_FAULTS = ((Fault.BODY_CRC, "body-crc"), (Fault.PROPERTY_CRC, "property-cr
 MOST_PARTS = 8
 LONG_SIZE = 64 << 20
 """Bytes of a file from which on a walk of its frames takes some time."""
-_FURTHER = frozenset({"properties_bytes"})
-"""Columns that are given only when they are named."""
 
 
 def _fields() -> list[pa.Field]:
@@ -84,13 +80,9 @@ def _fields() -> list[pa.Field]:
     return [pa.field(name, types[name]) for name in (*_FIRST, *others, *_LAST)]
 
 
-def _default(wanted: views_model.WantedRows) -> Sequence[str]:
-    return views_model.default_columns([field for field in _fields() if field.name not in _FURTHER], wanted)
-
-
 def plan_log_parts(
-    view: str, source: StoreSource, store: Store, wanted: views_model.WantedRows
-) -> Iterator[views_model.Part]:
+    view: str, source: StoreSource, store: Store, wanted: model.WantedRows
+) -> Iterator[model.Part]:
     """A part for every log file that the offsets touch, or for every `split_size` bytes of it."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -107,7 +99,7 @@ def plan_log_parts(
         step = _step(file.size, wanted.split_size)
         bounds = [low, *range(low - low % step + step, high, step)]
         for start, stop in zip(bounds, [*bounds[1:], end], strict=True):
-            part = views_model.Part(source, view, file.relative, start, stop, (stop or high) - start, item)
+            part = model.Part(source, view, file.relative, start, stop, (stop or high) - start, item)
             yield part.of_file(file)
 
 
@@ -126,23 +118,10 @@ def _step(size: int, split_size: int) -> int:
     return -(-max(split_size, least) // piece) * piece
 
 
-def _read(
-    part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    reader = PartReader(part, wanted, schema)
-    try:
-        yield from reader.batches()
-    except StoreError as error:
-        if not views_model.ignores(wanted, error):
-            raise
-        if wanted.damage_rows:
-            yield reader.unread_row(error)
-
-
 class PartReader:
     """Reads one part."""
 
-    def __init__(self, part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema) -> None:
+    def __init__(self, part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> None:
         self.part = part
         self.item: LogItem = part.item
         self.wanted = wanted
@@ -154,17 +133,26 @@ class PartReader:
         self.text = bool(names & _TEXT) or wanted.tag is not None or wanted.key is not None
         self.topics = "topic" in names or wanted.topic is not None
         self.reached = part.start
+        self.gives_damage = wanted.damage_rows
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows; what cannot be read is an error, a row, or nothing."""
+        try:
+            yield from self.batches()
+        except StoreError as error:
+            if not model.ignores(self.wanted, error):
+                raise
+            if self.gives_damage:
+                yield self.unread_row(error)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         part, item, wanted = self.part, self.item, self.wanted
         with FileReader(item.location) as reader:
             options = item.options(reader.size, read_bodies=self.checks, body_range=(part.start, self.end))
             self.compiled = compiled_wanted(reader.allocated_size)
-            same = (
-                views_walking.identity(reader, item.base_offset, options) if part.start or part.end else None
-            )
+            same = walking.identity(reader, item.base_offset, options) if part.start or part.end else None
             known = None if same is None else walking.continuations.take(same, part.start)
-            walk = views_walking.PartWalk(reader, item.base_offset, options, part.start, self.end, known)
+            walk = walking.PartWalk(reader, item.base_offset, options, part.start, self.end, known)
             self.walk = walk
             for found in walk.items(live_only=wanted.live_only):
                 yield from self.rows_of(found, reader)
@@ -172,10 +160,10 @@ class PartReader:
                 walking.continuations.keep(same, walk.walked)
 
     def rows_of(
-        self, found: RecordBatch | views_walking.DamagedRange, reader: FileReader
+        self, found: RecordBatch | walking.DamagedRange, reader: FileReader
     ) -> Iterator[pa.RecordBatch]:
         """The rows of what a walk has found; from `reached` on there are none yet."""
-        if isinstance(found, views_walking.DamagedRange):
+        if isinstance(found, walking.DamagedRange):
             yield from self._damage(found)
             self.reached = max(self.reached, found.end)
             return
@@ -190,12 +178,10 @@ class PartReader:
         part = self.part
         end = part.start + part.size if part.end is None else part.end
         return self.damage_row(
-            views_walking.DamagedRange(
-                self.reached, max(end, self.reached), views_model.UNREADABLE, str(error)
-            )
+            walking.DamagedRange(self.reached, max(end, self.reached), model.UNREADABLE, str(error))
         )
 
-    def damage_row(self, found: views_walking.DamagedRange) -> pa.RecordBatch:
+    def damage_row(self, found: walking.DamagedRange) -> pa.RecordBatch:
         """The row of one damaged range."""
         offset = self.item.base_offset + found.start
         values = {
@@ -205,19 +191,19 @@ class PartReader:
             "pos": found.start,
             "size": min(found.end - found.start, INT32_MAX),
             "live": found.is_live,
-            self.wanted.corrupt_column: views_model.account(
+            self.wanted.corrupt_column: model.account(
                 found.kind, found.reason, self.part.file, start=found.start, end=found.end, offset=offset
             ),
         }
-        return views_model.one_row(self.schema, values)
+        return model.one_row(self.schema, values)
 
-    def demand_permissive(self, found: views_walking.DamagedRange) -> None:
+    def demand_permissive(self, found: walking.DamagedRange) -> None:
         """Raise StoreError for a damaged range with `FAILFAST`."""
         if self.wanted.mode == "FAILFAST":
             said = f"{found.kind} bytes up to {found.end} ({found.reason})"
             raise StoreError(said, path=self.item.location, offset=found.start)
 
-    def _damage(self, found: views_walking.DamagedRange) -> Iterator[pa.RecordBatch]:
+    def _damage(self, found: walking.DamagedRange) -> Iterator[pa.RecordBatch]:
         self.demand_permissive(found)
         if self.wanted.damage_rows and not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE":
             yield self.damage_row(found)
@@ -226,7 +212,7 @@ class PartReader:
         rows = self._rows(log)
         if self.wanted.mode != "PERMISSIVE":
             rows = self._sound(log.batch, rows)
-        for chunk in views_walking.chunks_of(
+        for chunk in walking.chunks_of(
             log,
             rows,
             self.item.parser,
@@ -239,7 +225,7 @@ class PartReader:
             yield self._exactly(batch, chunk)
             self.reached = int(chunk["pos"][-1]) + int(chunk["total_size"][-1])
 
-    def _rows(self, log: LogBatch) -> views_walking.Rows:
+    def _rows(self, log: LogBatch) -> walking.Rows:
         """The rows of the part that are wanted, but for the words of tag and key."""
         pos = log.batch["pos"]
         rows = self.wanted.filter.rows(log.batch, log.table, log.base_offset)
@@ -248,10 +234,10 @@ class PartReader:
             named = [java_decode(name) == self.wanted.topic for name, _ in log.table.names]
             known = np.array([*named, log.table.turned_away_count > 0], np.bool_)
             keep &= known[log.batch["queue_index"][rows]]
-        found: views_walking.Rows = rows[keep]
+        found: walking.Rows = rows[keep]
         return found
 
-    def _sound(self, batch: RecordBatch, rows: views_walking.Rows) -> views_walking.Rows:
+    def _sound(self, batch: RecordBatch, rows: walking.Rows) -> walking.Rows:
         faults = batch["faults"][rows]
         bad = np.zeros(len(rows), np.bool_)
         for fault, reason in DAMAGE_FAULTS:
@@ -262,14 +248,14 @@ class PartReader:
                     f"a message with a wrong CRC ({reason})", path=self.item.location, offset=pos
                 )
             bad |= odd
-        found: views_walking.Rows = rows[~bad]
+        found: walking.Rows = rows[~bad]
         return found
 
-    def _exactly(self, batch: pa.RecordBatch, chunk: views_walking.Chunk) -> pa.RecordBatch:
+    def _exactly(self, batch: pa.RecordBatch, chunk: walking.Chunk) -> pa.RecordBatch:
         """Only the rows whose own words are those asked for."""
         wanted = self.wanted
         if wanted.topic is not None and self.walk.table.turned_away_count:
-            batch = batch.filter(pc.equal(views_walking.topic_of(chunk), wanted.topic))
+            batch = batch.filter(pc.equal(walking.topic_of(chunk), wanted.topic))
         if wanted.tag is not None:
             batch = batch.filter(pc.equal(pc.fill_null(chunk.named(b"TAGS"), ""), wanted.tag))
         if wanted.key is not None:
@@ -281,7 +267,7 @@ class PartReader:
             batch = batch.filter(pc.or_(pa.array(hit), unique))
         return batch
 
-    def _column(self, field: pa.Field, chunk: views_walking.Chunk) -> pa.Array:
+    def _column(self, field: pa.Field, chunk: walking.Chunk) -> pa.Array:
         name = field.name
         if name in _NUMBERS:
             return model.numbers(chunk[scanned_name(name)])
@@ -297,37 +283,35 @@ class PartReader:
             return self._crc_verdict(chunk)
         if name == self.wanted.corrupt_column:
             return self._corrupt(chunk)
-        return views_walking.COLUMNS[name](chunk, field.type)
+        return walking.COLUMNS[name](chunk, field.type)
 
-    def _crc_verdict(self, chunk: views_walking.Chunk) -> pa.Array:
+    def _crc_verdict(self, chunk: walking.Chunk) -> pa.Array:
         if not self.checks:
             return pa.nulls(len(chunk), pa.bool_())
         return model.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
 
-    def _corrupt(self, chunk: views_walking.Chunk) -> pa.Array:
+    def _corrupt(self, chunk: walking.Chunk) -> pa.Array:
         said = pa.nulls(len(chunk), pa.string())
         for fault, reason in DAMAGE_FAULTS:
             bad = (chunk["faults"] & fault) != 0
             if bad.any():
                 start = chunk["pos"]
                 end, offset = start + chunk["total_size"], start + np.int64(self.item.base_offset)
-                stated = views_model.accounts(
-                    "record", reason, self.part.file, start=start, end=end, offset=offset
-                )
+                stated = model.accounts("record", reason, self.part.file, start=start, end=end, offset=offset)
                 said = pc.coalesce(said, pc.if_else(pa.array(bad), stated, pa.scalar(None, pa.string())))
         return said
 
 
-MESSAGES = views_model.View(
+MESSAGES = model.View(
     "messages",
     _fields,
-    _default,
     lambda source, store, wanted: plan_log_parts("messages", source, store, wanted),
-    _read,
-    views_model.CONDITIONS,
+    lambda part, wanted, schema: PartReader(part, wanted, schema).read(),
+    model.CONDITIONS,
     frozenset({"commitlog"}),
-    views_model.PLACE
+    model.PLACE
     | {column.name for column in NUMBERS if column.unit != "ms"}
     | {"topic", "tags_code", "live", "keys", "transaction", "properties_bytes", "faults"},
     of_files=True,
+    further=frozenset({"properties_bytes"}),
 )

@@ -44,6 +44,11 @@ def row_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_pylist(batch, schema)
 
 
+def typed(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    """Columns of one type."""
+    return [pa.field(name, kind) for name in names]
+
+
 def field_of(name: str, declared: layout.Field) -> pa.Field:
     """The column of that name of a layout's integer: 8 bytes, or 4 as the least that Spark's users expect."""
     return pa.field(name, pa.int64() if declared.size == 8 else pa.int32())
@@ -244,42 +249,67 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRows:
-    """The columns of a view between `broker` and `_corrupt_record`, and its rows.
-
-    `rows` takes the store, what is wanted, and the names of the columns that are; a row of damage has the
-    column for it.
-    """
-
-    fields: Callable[[], list[pa.Field]]
-    rows: Callable[[StoreSource, WantedRows, frozenset[str]], Iterator[Row]]
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """One way to look at stores as rows: its columns, its parts, its rows.
 
-    `fields` are all the columns that it has, `default` those that are given when none are named; `conditions`
-    the fields of `WantedRows` that it can be selected by; `areas` the directories of a store that the plan
-    goes by (`store.areas.unlisted`); `not_null` the columns that have a value in every row; `of_files` says
-    that each part belongs to one file.
+    `fields` are all the columns that it has, `further` those that are given only when they are named;
+    `conditions` the fields of `WantedRows` that it can be selected by; `areas` the directories of a store
+    that the plan goes by (`store.areas.unlisted`); `not_null` the columns that have a value in every row;
+    `of_files` says that each part belongs to one file.
     """
 
     name: str
     fields: Callable[[], Sequence[pa.Field]]
-    default: Callable[[WantedRows], Sequence[str]]
     plan: Callable[[StoreSource, Store, WantedRows], Iterator[Part]]
     read: Callable[[Part, WantedRows, pa.Schema], Iterator[pa.RecordBatch]]
     conditions: frozenset[str] = frozenset()
     areas: frozenset[str] = frozenset()
     not_null: frozenset[str] = frozenset({"broker"})
     of_files: bool = False
+    further: frozenset[str] = frozenset()
 
 
-def default_columns(fields: Sequence[pa.Field], wanted: WantedRows) -> list[str]:
-    """All columns, that for damage only where damage is given."""
-    names = [field.name for field in fields if field.name != CORRUPT]
-    return [*names, wanted.corrupt_column] if wanted.mode == "PERMISSIVE" else names
+Rows = Callable[[StoreSource, WantedRows, frozenset[str]], Iterator[Row]]
+"""The rows of a store, with what is wanted, and the names of the columns that are."""
+
+
+def store_view(
+    name: str,
+    fields: Callable[[], Sequence[pa.Field]],
+    rows: Rows,
+    conditions: frozenset[str] = frozenset(),
+    areas: frozenset[str] = frozenset(),
+    *,
+    further: frozenset[str] = frozenset(),
+    counts: bool = False,
+    walks: bool = True,
+) -> View:
+    """A view of one part a store, whose rows are made in Python; a row of damage has the column for it.
+
+    `fields` are the columns between `broker` and `_corrupt_record`. A view that `counts` messages needs more
+    than a quick check; the size of one that does not walk the log is 0.
+    """
+
+    def plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
+        if counts and wanted.level == "quick":
+            raise UsageError(
+                f"a quick check does not count messages: the view {name} needs level cross or full"
+            )
+        yield Part(source, name, size=sum(file.size for file in store.commitlog.files) if walks else 0)
+
+    def read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        place = {"broker": part.source.broker, "path": printable(part.source.path)}
+        batches = row_batches(rows_of(part.source, wanted, frozenset(schema.names)), schema)
+        yield from guarded(wanted, schema, batches, lambda: place, "")
+
+    def rows_of(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:
+        for row in rows(source, wanted, names):
+            yield {"broker": source.broker, **row}
+
+    def every() -> list[pa.Field]:
+        return [*typed(pa.string(), "broker"), *fields(), *typed(pa.string(), CORRUPT)]
+
+    return View(name, every, plan, read, conditions, areas, further=further)
 
 
 UNREADABLE = "unreadable"
@@ -288,16 +318,11 @@ UNREADABLE = "unreadable"
 def range_fields() -> list[pa.Field]:
     """The first columns of every view of ranges of the commit log: where a range is, and what."""
     text, long = pa.string(), pa.int64()
-    kinds = {
-        "broker": text,
-        "file": text,
-        "offset": long,
-        "pos": long,
-        "size": long,
-        "kind": text,
-        "reason": text,
-    }
-    return [pa.field(name, kind) for name, kind in kinds.items()]
+    return [
+        *typed(text, "broker", "file"),
+        *typed(long, "offset", "pos", "size"),
+        *typed(text, "kind", "reason"),
+    ]
 
 
 def account(kind: str, reason: str, file: str, **places: int) -> str:

@@ -27,20 +27,6 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import model
 from rocketfsck.pipeline.views.messages import DAMAGE_FAULTS, PartReader, plan_log_parts
-from rocketfsck.pipeline.views.model import (
-    CORRUPT,
-    PLACE,
-    UNREADABLE,
-    Part,
-    View,
-    WantedRows,
-    account,
-    default_columns,
-    guarded,
-    ignores,
-    one_row,
-    range_fields,
-)
 from rocketfsck.pipeline.views.walking import DAMAGE, Chunk, DamagedRange, Rows, chunks_of, topic_of
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.resync import Reason, Region, RegionKind
@@ -57,7 +43,7 @@ RECORD = "record"
 def _damage_fields() -> list[pa.Field]:
     text, long = pa.string(), pa.int64()
     return [
-        *range_fields(),
+        *model.range_fields(),
         pa.field("live", pa.bool_()),
         pa.field("topic", text),
         pa.field("queue_id", pa.int32()),
@@ -65,25 +51,16 @@ def _damage_fields() -> list[pa.Field]:
     ]
 
 
-def _read_damage(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    reader = DamageReader(part, wanted, schema)
-    try:
-        yield from reader.batches()
-    except StoreError as error:
-        if not ignores(wanted, error):
-            raise
-        yield reader.unread_row(error)
-
-
 class DamageReader(PartReader):
     """Reads the damage of one part."""
 
-    def __init__(self, part: Part, wanted: WantedRows, schema: pa.Schema) -> None:
+    def __init__(self, part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> None:
         super().__init__(part, wanted, schema)
         self.checks = wanted.level in (None, "full")
+        self.gives_damage = True
 
     def damage_row(self, found: DamagedRange) -> pa.RecordBatch:
-        return one_row(
+        return model.one_row(
             self.schema,
             {
                 "broker": self.part.source.broker,
@@ -129,31 +106,30 @@ def _first_fault(chunk: Chunk) -> NDArray[np.intp]:
     return found
 
 
-DAMAGED = View(
+DAMAGED = model.View(
     "damage",
     _damage_fields,
-    lambda _: [field.name for field in _damage_fields()],
     lambda source, store, wanted: plan_log_parts("damage", source, store, wanted),
-    _read_damage,
+    lambda part, wanted, schema: DamageReader(part, wanted, schema).read(),
     frozenset({"begin_offset", "end_offset"}),
     frozenset({"commitlog"}),
     frozenset({"broker", "file", "kind", "reason", "live"}),
     of_files=True,
 )
 
-__all__ = ["DAMAGED", "UNREADABLE", "DamageReader"]
-
 
 def _fields() -> list[pa.Field]:
     return [
-        *range_fields(),
+        *model.range_fields(),
         pa.field("record_count", pa.int64()),
         pa.field("live", pa.bool_()),
-        pa.field(CORRUPT, pa.string()),
+        pa.field(model.CORRUPT, pa.string()),
     ]
 
 
-def plan_log_files(view: str, source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
+def plan_log_files(
+    view: str, source: StoreSource, store: Store, wanted: model.WantedRows
+) -> Iterator[model.Part]:
     """A part for every log file that the offsets touch."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -161,14 +137,14 @@ def plan_log_files(view: str, source: StoreSource, store: Store, wanted: WantedR
             continue
         if wanted.end_offset is not None and base >= wanted.end_offset:
             continue
-        yield Part(source, view, file.relative, 0, None, file.size, log_item(store, file)).of_file(file)
+        yield model.Part(source, view, file.relative, 0, None, file.size, log_item(store, file)).of_file(file)
 
 
-def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
+def _plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
     return plan_log_files(REGIONS.name, source, store, wanted)
 
 
-def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     item: LogItem = part.item
     place = {
         "broker": part.source.broker,
@@ -177,10 +153,10 @@ def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.Reco
         "pos": 0,
         "size": part.size,
     }
-    yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, part.file)
+    yield from model.guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, part.file)
 
 
-def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = (_row(part, region, is_live, wanted) for region, is_live in live_regions(part.item))
     yield from model.row_batches((row for row in rows if row is not None), schema)
 
@@ -222,7 +198,7 @@ def _cut(region: Region, live_count: int, stale_pos: int | None) -> Iterator[tup
         yield Region(stale_pos, region.end, region.kind, region.reason, left, region.run), False
 
 
-def _row(part: Part, region: Region, is_live: bool, wanted: WantedRows) -> dict[str, Any] | None:
+def _row(part: model.Part, region: Region, is_live: bool, wanted: model.WantedRows) -> dict[str, Any] | None:
     offset = part.item.base_offset + region.start
     if wanted.begin_offset is not None and offset < wanted.begin_offset:
         return None
@@ -234,7 +210,9 @@ def _row(part: Part, region: Region, is_live: bool, wanted: WantedRows) -> dict[
     if is_damage and wanted.mode == "FAILFAST":
         said = f"{region.kind} bytes up to {region.end} ({region.reason})"
         raise StoreError(said, path=part.item.location, offset=region.start)
-    said = account(region.kind, region.reason, part.file, start=region.start, end=region.end, offset=offset)
+    said = model.account(
+        region.kind, region.reason, part.file, start=region.start, end=region.end, offset=offset
+    )
     return {
         "broker": part.source.broker,
         "file": model.printable(part.file),
@@ -249,14 +227,13 @@ def _row(part: Part, region: Region, is_live: bool, wanted: WantedRows) -> dict[
     }
 
 
-REGIONS = View(
+REGIONS = model.View(
     "regions",
     _fields,
-    lambda wanted: default_columns(_fields(), wanted),
     _plan,
     _read,
     frozenset({"begin_offset", "end_offset"}),
     frozenset({"commitlog"}),
-    PLACE | {"kind", "reason", "record_count", "live"},
+    model.PLACE | {"kind", "reason", "record_count", "live"},
     of_files=True,
 )

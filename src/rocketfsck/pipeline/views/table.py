@@ -24,41 +24,21 @@ from rocketfsck.pipeline.views.units import ENTRIES, UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
 from rocketfsck.store.model import Store, Stray
 
-NOTHING: frozenset[str] = frozenset()
-
-
-def _answer_rows(name: str) -> model.AnswerRows:
-    from rocketfsck.pipeline.views.consumers import ANSWER_ROWS
-
-    return ANSWER_ROWS[name]
-
 
 def _answer(
-    name: str, *, conditions: frozenset[str] = NOTHING, areas: frozenset[str] = NOTHING
+    name: str, *conditions: str, areas: frozenset[str] = frozenset(), counts: bool = False
 ) -> model.View:
-    def every() -> list[pa.Field]:
-        return [
-            pa.field("broker", pa.string()),
-            *_answer_rows(name).fields(),
-            pa.field(model.CORRUPT, pa.string()),
-        ]
+    def fields() -> list[pa.Field]:
+        from rocketfsck.pipeline.views.consumers import ANSWERS
 
-    def plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
-        if wanted.level == "quick" and not areas:
-            raise UsageError(
-                f"a quick check does not count messages: the view {name} needs level cross or full"
-            )
-        yield model.Part(source, name, size=sum(file.size for file in store.commitlog.files))
+        return ANSWERS[name][0]()
 
-    def read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        place = {"broker": part.source.broker}
-        found = _answer_rows(name).rows(part.source, wanted, frozenset(schema.names))
-        rows = ({**place, **row} for row in found if _is_chosen(row, wanted))
-        yield from model.guarded(wanted, schema, model.row_batches(rows, schema), lambda: place, "")
+    def rows(source: StoreSource, wanted: model.WantedRows, names: frozenset[str]) -> Iterator[model.Row]:
+        from rocketfsck.pipeline.views.consumers import ANSWERS
 
-    return model.View(
-        name, every, lambda wanted: model.default_columns(every(), wanted), plan, read, conditions, areas
-    )
+        return (row for row in ANSWERS[name][1](source, wanted, names) if _is_chosen(row, wanted))
+
+    return model.store_view(name, fields, rows, frozenset(conditions), areas, counts=counts)
 
 
 def _is_chosen(row: model.Row, wanted: model.WantedRows) -> bool:
@@ -73,11 +53,11 @@ def _is_chosen(row: model.Row, wanted: model.WantedRows) -> bool:
 _QUEUES = frozenset({"config", "commitlog", "consumequeue", "batchconsumequeue"})
 
 ANSWERS = (
-    _answer("offsets", conditions=frozenset({"topic", "queue_id"}), areas=_QUEUES),
-    _answer("topics", conditions=frozenset({"topic"}), areas=_QUEUES),
-    _answer("subscriptions", conditions=frozenset({"topic"}), areas=frozenset({"config"})),
-    _answer("lost", conditions=frozenset({"topic", "queue_id"})),
-    _answer("starts"),
+    _answer("offsets", "topic", "queue_id", areas=_QUEUES),
+    _answer("topics", "topic", areas=_QUEUES),
+    _answer("subscriptions", "topic", areas=frozenset({"config"})),
+    _answer("lost", "topic", "queue_id", counts=True),
+    _answer("starts", counts=True),
 )
 
 
@@ -100,7 +80,10 @@ def schema_of(view: str, wanted: model.WantedRows | None = None) -> pa.Schema:
         if wanted.corrupt_column in fields:
             raise UsageError(f"the column {wanted.corrupt_column!r} has another meaning in this view")
         fields[wanted.corrupt_column] = corrupt.with_name(wanted.corrupt_column)
-    names = wanted.columns if wanted.columns is not None else chosen.default(wanted)
+    hidden = chosen.further
+    if corrupt is not None and wanted.mode != "PERMISSIVE":
+        hidden |= {wanted.corrupt_column}
+    names = [name for name in fields if name not in hidden] if wanted.columns is None else wanted.columns
     unknown = [name for name in names if name not in fields]
     if unknown:
         raise UsageError(

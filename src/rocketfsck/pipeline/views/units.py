@@ -28,7 +28,6 @@ from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, entry_pos
 from rocketfsck.formats.layout import shown_name, shown_unit_name
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import model
-from rocketfsck.pipeline.views import model as views_model
 from rocketfsck.reader.index import BLOCK_COUNT as ENTRY_BLOCK_COUNT
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, kinds_of
@@ -51,47 +50,38 @@ class EntryFile:
 def _entry_fields() -> list[pa.Field]:
     text, long, integer = pa.string(), pa.int64(), pa.int32()
     return [
-        pa.field("broker", text),
-        pa.field("file", text),
+        *model.typed(text, "broker", "file"),
         pa.field("entry", integer),
         pa.field("pos", long),
         pa.field("slot", integer),
         *(model.field_of(name, field) for name, field in _ENTRY_FIELDS.items()),
         pa.field("store_timestamp", long),
-        pa.field(views_model.CORRUPT, text),
+        pa.field(model.CORRUPT, text),
     ]
 
 
-def _plan_entries(
-    source: StoreSource, store: Store, wanted: views_model.WantedRows
-) -> Iterator[views_model.Part]:
+def _plan_entries(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
     """Positions of a part are those of its entries, whole ones."""
     geometry = store.geometry
     for file in store.indexes:
         item = EntryFile(file, geometry.slot_count, geometry.entry_count)
         if not wanted.split_size:
-            yield views_model.Part(source, ENTRIES.name, file.relative, 0, None, file.size, item).of_file(
-                file
-            )
+            yield model.Part(source, ENTRIES.name, file.relative, 0, None, file.size, item).of_file(file)
             continue
         first = entry_pos(0, max(geometry.slot_count, 1))
         step = max(wanted.split_size // ENTRY_SIZE, 1) * ENTRY_SIZE
         bounds: list[int] = [0, *range(first + step, file.size, step)]
         for start, end in zip(bounds, [*bounds[1:], None], strict=True):
-            yield views_model.Part(source, ENTRIES.name, file.relative, start, end, step, item).of_file(file)
+            yield model.Part(source, ENTRIES.name, file.relative, start, end, step, item).of_file(file)
 
 
-def _read_entries(
-    part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _read_entries(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker, "file": model.printable(part.file), "pos": part.start}
     batches = _batches(part, wanted, schema)
-    yield from views_model.guarded(wanted, schema, batches, lambda: place, part.file)
+    yield from model.guarded(wanted, schema, batches, lambda: place, part.file)
 
 
-def _batches(
-    part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _batches(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     item: EntryFile = part.item
     geometry = Geometry(slot_count=item.slot_count, entry_count=item.entry_count)
     with IndexReader(item.file, geometry) as reader:
@@ -114,11 +104,11 @@ def _batches(
 
 def _column(
     field: pa.Field,
-    part: views_model.Part,
+    part: model.Part,
     reader: IndexReader,
     numbers: NDArray[np.int32],
     entries: NDArray[Any],
-    wanted: views_model.WantedRows,
+    wanted: model.WantedRows,
 ) -> pa.Array:
     name = field.name
     if name in _ENTRY_FIELDS:
@@ -138,10 +128,9 @@ def _column(
     return model.repeated(part.source.broker if name == "broker" else part.file, len(entries))
 
 
-ENTRIES = views_model.View(
+ENTRIES = model.View(
     "index",
     _entry_fields,
-    lambda wanted: views_model.default_columns(_entry_fields(), wanted),
     _plan_entries,
     _read_entries,
     frozenset({"begin_offset", "end_offset"}),
@@ -175,22 +164,21 @@ class UnitRange:
 
 
 def _fields() -> list[pa.Field]:
-    text, long, integer = pa.string(), pa.int64(), pa.int32()
+    text, long = pa.string(), pa.int64()
     return [
-        pa.field("broker", text),
-        pa.field("topic", text),
-        pa.field("queue_id", integer),
+        *model.typed(text, "broker", "topic"),
+        pa.field("queue_id", pa.int32()),
         pa.field("queue_kind", text),
         pa.field("index", long),
         pa.field("kind", text),
         *(model.field_of(name, field) for name, field in _FIELDS.items()),
         pa.field("file", text),
         pa.field("pos", long),
-        pa.field(views_model.CORRUPT, text),
+        pa.field(model.CORRUPT, text),
     ]
 
 
-def _plan(source: StoreSource, store: Store, wanted: views_model.WantedRows) -> Iterator[views_model.Part]:
+def _plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
     most = wanted.split_size or PART_SIZE
     ranges: list[UnitRange] = []
     size = 0
@@ -202,12 +190,12 @@ def _plan(source: StoreSource, store: Store, wanted: views_model.WantedRows) -> 
         for one in _ranges(queue, wanted.split_size):
             count = (one.end - one.start) * queue.unit_size
             if ranges and size + count > most:
-                yield views_model.Part(source, UNITS.name, size=size, item=tuple(ranges))
+                yield model.Part(source, UNITS.name, size=size, item=tuple(ranges))
                 ranges, size = [], 0
             ranges.append(one)
             size += count
     if ranges:
-        yield views_model.Part(source, UNITS.name, size=size, item=tuple(ranges))
+        yield model.Part(source, UNITS.name, size=size, item=tuple(ranges))
 
 
 def _ranges(queue: ConsumeQueue, split_size: int) -> Iterator[UnitRange]:
@@ -234,21 +222,17 @@ def _part_of(queue: ConsumeQueue, low: int, high: int) -> ConsumeQueue:
     return replace(queue, mapped_files=replace(queue.mapped_files, files=files), ext=None)
 
 
-def _read(
-    part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     one: UnitRange
     for one in part.item:
         reader = _RangeReader(part, one, wanted, schema)
-        yield from views_model.guarded(wanted, schema, reader.batches(), reader.place, reader.file)
+        yield from model.guarded(wanted, schema, reader.batches(), reader.place, reader.file)
 
 
 class _RangeReader:
     """Reads one range; `next` is the index that comes next."""
 
-    def __init__(
-        self, part: views_model.Part, one: UnitRange, wanted: views_model.WantedRows, schema: pa.Schema
-    ) -> None:
+    def __init__(self, part: model.Part, one: UnitRange, wanted: model.WantedRows, schema: pa.Schema) -> None:
         self.broker = part.source.broker
         self.range = one
         self.wanted = wanted
@@ -365,7 +349,7 @@ class _RangeReader:
     def _corrupt(self, index: NDArray[np.int64], kinds: NDArray[np.int8]) -> pa.Array:
         _, pos = self._places(index)
         end = pos + self.range.queue.unit_size
-        said = views_model.accounts("unit", "invalid", self.file, start=pos, end=end)
+        said = model.accounts("unit", "invalid", self.file, start=pos, end=end)
         return pc.if_else(pa.array(kinds == Kind.INVALID), said, pa.scalar(None, pa.string()))
 
 
@@ -373,10 +357,9 @@ def _native(column: NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(np.ascontiguousarray(column.astype(column.dtype.newbyteorder("=")))).cast(kind)
 
 
-UNITS = views_model.View(
+UNITS = model.View(
     "consumequeue",
     _fields,
-    lambda wanted: views_model.default_columns(_fields(), wanted),
     _plan,
     _read,
     frozenset({"topic", "queue_id", "begin_offset", "end_offset"}),
