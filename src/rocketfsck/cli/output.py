@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import click
 
@@ -37,7 +37,7 @@ from rocketfsck.common.options import WRITE_FILE, Option
 from rocketfsck.common.outputs import STDOUT, set_mode, written
 from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
 from rocketfsck.common.rows import Column as Column
-from rocketfsck.common.rows import name_pair, plain_item, plain_value
+from rocketfsck.common.rows import arrow_batch, arrow_schema, name_pair, plain_item, plain_value
 from rocketfsck.common.rows import plain_values as plain_values
 from rocketfsck.errors import UsageError
 
@@ -109,15 +109,8 @@ CHECK_FORMS: tuple[CheckForm, ...] = ("sarif", "junit", "openmetrics")
 BINARY_FORMATS = ("arrow", "parquet")
 _FORMULA = ("=", "+", "-", "@")
 """What spreadsheets treat as the beginning of a formula."""
+ROWS_A_BATCH = 8192
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
-class RowWriter(Protocol):
-    """Takes rows, one after the other; `close` ends the document."""
-
-    def write(self, row: Mapping[str, Any]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def to_json(document: Any, *, indent: int | None = None) -> str:
@@ -125,44 +118,48 @@ def to_json(document: Any, *, indent: int | None = None) -> str:
     return json_text(as_asked(document), indent=indent)
 
 
-class JsonLinesWriter:
-    """One object a line, each with `schema_version`."""
-
-    def __init__(self, stream: IO[str], columns: Sequence[Column]) -> None:
-        self._stream = stream
-        self._blobs = _blob_names(columns)
-
-    def write(self, row: Mapping[str, Any]) -> None:
-        line = to_json({"schema_version": SCHEMA_VERSION, **_json_row(row, self._blobs)})
-        self._stream.write(line + "\n")
-
-    def close(self) -> None:
-        pass
+Row = Mapping[str, Any]
 
 
-class JsonWriter:
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows, as they come, their columns, and what is said of all of them together."""
+
+    columns: Sequence[Column]
+    head: Row
+    rows: Iterable[Row]
+
+
+def write_rows(stream: IO[Any], output_format: Format, table: Table) -> None:
+    """Write the rows in a machine format (any but "text")."""
+    if output_format == "json":
+        _write_json(stream, table)
+    elif output_format == "jsonl":
+        blobs = _blob_names(table.columns)
+        lines = ({"schema_version": SCHEMA_VERSION, **_json_row(row, blobs)} for row in table.rows)
+        stream.writelines(f"{to_json(line)}\n" for line in lines)
+    elif output_format == "csv":
+        _write_csv(stream, table)
+    else:
+        _write_arrow(stream, table, parquet=output_format == "parquet")
+
+
+def _write_json(stream: IO[str], table: Table) -> None:
     """One object with `schema_version`, what `head` says, and `rows`."""
-
-    def __init__(self, stream: IO[str], columns: Sequence[Column], head: Mapping[str, Any]) -> None:
-        self._stream = stream
-        self._blobs = _blob_names(columns)
-        self._before = "\n  "
-        opening = to_json({"schema_version": SCHEMA_VERSION, **plain_values(head)})
-        self._stream.write(f'{opening[:-1]}, "rows": [')
-
-    def write(self, row: Mapping[str, Any]) -> None:
-        self._stream.write(self._before + to_json(_json_row(row, self._blobs)))
-        self._before = ",\n  "
-
-    def close(self) -> None:
-        self._stream.write("\n]}\n")
+    blobs, before = _blob_names(table.columns), "\n  "
+    opening = to_json({"schema_version": SCHEMA_VERSION, **plain_values(table.head)})
+    stream.write(f'{opening[:-1]}, "rows": [')
+    for row in table.rows:
+        stream.write(before + to_json(_json_row(row, blobs)))
+        before = ",\n  "
+    stream.write("\n]}\n")
 
 
 def _blob_names(columns: Sequence[Column]) -> frozenset[str]:
     return frozenset(column.name for column in columns if column.kind == "blob")
 
 
-def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
+def _json_row(row: Row, blobs: frozenset[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in row.items():
         if name in blobs:
@@ -173,32 +170,41 @@ def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
     return values
 
 
-class CsvWriter:
+def _write_csv(stream: IO[str], table: Table) -> None:
     """RFC 4180 with a header line, for spreadsheets: no text is treated as a formula.
 
     A text that begins like one gets a `'` before it. What is not printable is shown as escapes: on a terminal
     all of it, in files control characters. The other forms have every text as it is.
     """
+    import csv
 
-    def __init__(self, stream: IO[str], columns: Sequence[Column]) -> None:
-        import csv
+    on_terminal = stream.isatty()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([name for column in table.columns for name in csv_names(column)])
+    for row in table.rows:
+        cells = [cell for column in table.columns for cell in _csv_cells(column, row.get(column.name))]
+        writer.writerow([_csv_text(cell, on_terminal) if isinstance(cell, str) else cell for cell in cells])
 
-        self._columns = columns
-        self._names = frozenset(column.name for column in columns if column.kind == "name")
-        self._visible = stream.isatty()
-        self._writer = csv.writer(stream, lineterminator="\n")
-        self._writer.writerow([name for column in columns for name in csv_names(column)])
 
-    def write(self, row: Mapping[str, Any]) -> None:
-        cells: list[Any] = []
-        for column in self._columns:
-            cells.extend(_csv_cells(column, row.get(column.name)))
-        self._writer.writerow(
-            [_csv_text(cell, self._visible) if isinstance(cell, str) else cell for cell in cells]
-        )
+def _write_arrow(stream: IO[bytes], table: Table, *, parquet: bool) -> None:
+    """An Arrow stream or a Parquet file, in record batches of bounded size, each written as it fills."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
 
-    def close(self) -> None:
-        pass
+    schema = arrow_schema(table.columns, table.head)
+    make: Any = partial(pq.ParquetWriter, compression="zstd") if parquet else pa.ipc.new_stream
+    writer = make(stream, schema)
+    held: list[Row] = []
+    blob_size = 0
+    for row in table.rows:
+        held.append(row)
+        blob_size += sum(len(value) for value in row.values() if isinstance(value, (bytes, str)))
+        if len(held) >= ROWS_A_BATCH or blob_size > 1 << 25:
+            writer.write_batch(arrow_batch(held, table.columns, schema))
+            held, blob_size = [], 0
+    if held:
+        writer.write_batch(arrow_batch(held, table.columns, schema))
+    writer.close()
 
 
 def _csv_text(text: str, on_terminal: bool) -> str:
@@ -243,24 +249,8 @@ def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = 
         yield stream
 
 
-@contextmanager
-def open_rows(
-    stream: IO[Any], output_format: Format, columns: Sequence[Column], head: Mapping[str, Any]
-) -> Iterator[RowWriter]:
-    """A writer of rows in a machine format (any but "text"), closed at the end if nothing was raised."""
-    writer: RowWriter
-    if output_format == "json":
-        writer = JsonWriter(stream, columns, head)
-    elif output_format == "jsonl":
-        writer = JsonLinesWriter(stream, columns)
-    elif output_format == "csv":
-        writer = CsvWriter(stream, columns)
-    else:
-        from rocketfsck.cli.arrow import ArrowWriter
-
-        writer = ArrowWriter(stream, columns, output_format == "parquet", head)
-    yield writer
-    writer.close()
+Lines = Callable[[Palette], Iterable[str]]
+"""The lines of an answer, in these colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,18 +287,21 @@ class Destination:
         """Colours, where the output goes to a terminal that wants them."""
         return Palette(self.path is None and settings_of(click.get_current_context()).colored(stream))
 
-    def say(
-        self,
-        document: Callable[[], Mapping[str, Any]],
-        lines: Callable[[Palette], Iterable[str]],
-        forbidden: Sequence[Path] = (),
-    ) -> None:
+    def say(self, document: Callable[[], Row], lines: Lines, forbidden: Sequence[Path] = ()) -> None:
         """Write the document as JSON, or the lines as text; only the one that is wanted is made."""
         with self.open(forbidden) as stream:
             if self.form != "text":
                 stream.write(to_json(document(), indent=2 if self.form == "json" else None) + "\n")
             else:
                 stream.writelines(f"{line}\n" for line in lines(self.palette(stream)))
+
+    def say_rows(self, lines: Lines, table: Table, forbidden: Sequence[Path] = ()) -> None:
+        """Write the lines as text, or else the rows, as `write_rows` does."""
+        with self.open(forbidden) as stream:
+            if self.form == "text":
+                stream.writelines(f"{line}\n" for line in lines(self.palette(stream)))
+            else:
+                write_rows(stream, self.form, table)
 
 
 def format_params(formats: Sequence[str]) -> list[click.Parameter]:

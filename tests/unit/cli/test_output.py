@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rocketfsck.cli.output import Column, Format, open_output, open_rows, to_json
+from rocketfsck.cli.output import Column, Format, Table, open_output, to_json, write_rows
 from rocketfsck.common.documents import plain
 from rocketfsck.common.rows import arrow_batch, arrow_schema, plain_item, plain_values
 from rocketfsck.errors import StoreError, UsageError
@@ -45,9 +45,7 @@ ODD: dict[str, Any] = {"topic": "half \ud800", "offset": 1, "keys": ["dir\udcff"
 
 def _text(output_format: Format) -> str:
     stream = io.StringIO()
-    with open_rows(stream, output_format, COLUMNS, {"kind": "test"}) as writer:
-        for row in ROWS:
-            writer.write(row)
+    write_rows(stream, output_format, Table(COLUMNS, {"kind": "test"}, ROWS))
     return stream.getvalue()
 
 
@@ -86,8 +84,7 @@ def test_json_document() -> None:
     assert document["kind"] == "test"
     assert [row["offset"] for row in document["rows"]] == [(1 << 63) - 1, -(1 << 63), 0]
     empty = io.StringIO()
-    with open_rows(empty, "json", COLUMNS, {"kind": "test"}):
-        pass
+    write_rows(empty, "json", Table(COLUMNS, {"kind": "test"}, ()))
     assert json.loads(empty.getvalue())["rows"] == []
 
 
@@ -115,9 +112,8 @@ def test_csv_has_no_formulas_and_no_escapes() -> None:
     stream = io.StringIO()
     columns = (Column("text", "text"), Column("topic", "name"), Column("offset", "int"))
     hostile = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "a\x1b[2J", "\x9b2J", "\t=1+1", "plain\\ = text"]
-    with open_rows(stream, "csv", columns, {}) as writer:
-        for text in hostile:
-            writer.write({"text": text, "topic": text.encode(), "offset": -5})
+    said = ({"text": text, "topic": text.encode(), "offset": -5} for text in hostile)
+    write_rows(stream, "csv", Table(columns, {}, said))
     rows = list(csv.reader(io.StringIO(stream.getvalue())))[1:]
     assert [row[0] for row in rows] == [
         "'=cmd|' /C calc'!A0", "'+1", "'-1", "'@SUM(A1)", "a\\x1b[2J", "\\x9b2J", "\\t=1+1", "plain\\ = text",
@@ -129,12 +125,8 @@ def test_csv_has_no_formulas_and_no_escapes() -> None:
 @pytest.mark.parametrize("output_format", ["arrow", "parquet"])
 def test_arrow_and_parquet(tmp_path: Path, output_format: Format) -> None:
     path = tmp_path / "rows"
-    with (
-        open_output(path, binary=True) as stream,
-        open_rows(stream, output_format, COLUMNS, {"kind": "test"}) as writer,
-    ):
-        for row in ROWS * 9000:
-            writer.write(row)
+    with open_output(path, binary=True) as stream:
+        write_rows(stream, output_format, Table(COLUMNS, {"kind": "test"}, ROWS * 9000))
     table = pq.read_table(path) if output_format == "parquet" else pa.ipc.open_stream(path).read_all()
     assert table.num_rows == 27000
     assert table.column("offset").to_pylist()[:3] == [(1 << 63) - 1, -(1 << 63), 0]

@@ -71,12 +71,9 @@ def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path])
     if report.account is None:
         raise UsageError(NOT_COUNTED)
     head = {"kind": LOST_KIND, "store": str(store.root)}
-    with (
-        output.open_output(path, binary=form in output.BINARY_FORMATS, forbidden=stores) as stream,
-        output.open_rows(stream, form, LOST_COLUMNS, head) as writer,
-    ):
-        for lost in lost_messages(store, report.account):
-            writer.write(lost.as_row())
+    with output.open_output(path, binary=form in output.BINARY_FORMATS, forbidden=stores) as stream:
+        rows = (lost.as_row() for lost in lost_messages(store, report.account))
+        output.write_rows(stream, form, output.Table(LOST_COLUMNS, head, rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +149,8 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
             from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
             head = {"kind": FINDINGS_KIND, "store": str(found.only)}
-            with output.open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
-                for row in _rows(answer.report, said, line.answer.form):
-                    writer.write(row)
+            rows = _rows(answer.report, said, line.answer.form)
+            output.write_rows(stream, line.answer.form, output.Table(FINDING_COLUMNS, head, rows))
     return answer.exit_code
 
 
@@ -179,9 +175,10 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
     if wants_page:
         from rocketfsck.page.fleet import fleet_page
 
-        rows = [row.as_row() for row in report.stores]
         groups = groups_said(report.node_groups)
-        page = fleet_page(rows, report.finding_rows(), groups, answer.earlier)
+        page = fleet_page(
+            [row.as_row() for row in report.stores], report.finding_rows(), groups, answer.earlier
+        )
         write_page(page, line.page_path, places)
     with line.answer.open(places) as stream:
         if line.answer.form == "text":
@@ -193,9 +190,8 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
 
             stream.writelines(fleet_pieces(report))
         else:
-            with output.open_rows(stream, line.answer.form, STORE_COLUMNS, report.head()) as writer:
-                for row in report.stores:
-                    writer.write(row.as_row())
+            rows = (row.as_row() for row in report.stores)
+            output.write_rows(stream, line.answer.form, output.Table(STORE_COLUMNS, report.head(), rows))
     return report.exit_code
 
 

@@ -13,7 +13,7 @@ from rocketfsck.cli.base import scrolling
 from rocketfsck.cli.dump import item as dump_item
 from rocketfsck.cli.dump import targets as dump_targets
 from rocketfsck.cli.lang import say_line
-from rocketfsck.cli.output import FORMATS, Bodies, Column, Destination, open_rows
+from rocketfsck.cli.output import FORMATS, Bodies, Column, Destination, Table, write_rows
 from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.commands import shared
 from rocketfsck.common.options import Argument, Option, PathKind
@@ -128,12 +128,12 @@ def dump_command(line: DumpLine) -> None:
             for text in run.text(targets, kinds, palette, at, as_hex=line.as_hex, verbose=line.verbose):
                 stream.write(text + "\n")
             return
-        columns = _columns(kinds)
         head = {"kind": "rocketfsck.dump", "paths": list(map(str, line.paths))}
-        with open_rows(stream, answer.form, columns, head) as writer:
-            for source, _, item in run.items(targets, kinds, at):
-                row = {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end}
-                writer.write(row | dict(item.values))
+        rows = (
+            {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end} | dict(item.values)
+            for source, _, item in run.items(targets, kinds, at)
+        )
+        write_rows(stream, answer.form, Table(_columns(kinds), head, rows))
 
 
 def _stores(paths: tuple[Path, ...]) -> list[Path]:

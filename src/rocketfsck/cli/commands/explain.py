@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import FORMATS, Destination, open_output, open_rows, schema_with_texts
+from rocketfsck.cli.output import FORMATS, Destination, Table, open_output, schema_with_texts
 from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.text import Palette, aligned, text_columns, visible, wrapped
 from rocketfsck.commands import explain as commands_explain
@@ -83,19 +84,10 @@ def explain_command(line: ExplainLine) -> None:
     names.
     """
     found = commands_explain.explain(line)
-    with line.answer.open() as stream:
-        if line.answer.form == "text":
-            if found.lines:
-                stream.writelines(f"{text}\n" for text in _log(found, line.answer.palette(stream)))
-                return
-            is_single = line.name is not None and len(list(found.rows())) == 1
-            lines = _full if is_single else _list
-            stream.writelines(f"{text}\n" for text in lines(found, line.answer.palette(stream)))
-            return
-        head = {"kind": "rocketfsck.explain"}
-        with open_rows(stream, line.answer.form, columns_of(commands_explain.Explained), head) as writer:
-            for row in found.rows():
-                writer.write(dict(members(row)))
+    is_single = line.name is not None and len(list(found.rows())) == 1
+    lines = _log if found.lines else _full if is_single else _list
+    columns, rows = columns_of(commands_explain.Explained), (dict(members(row)) for row in found.rows())
+    line.answer.say_rows(partial(lines, found), Table(columns, {"kind": "rocketfsck.explain"}, rows))
 
 
 def _list(found: commands_explain.ExplainAnswer, palette: Palette) -> Iterator[str]:

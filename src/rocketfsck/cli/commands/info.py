@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.lang import say_line
-from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
+from rocketfsck.cli.output import FORMATS, Column, Destination, Table
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.text import text_columns, visible
 from rocketfsck.commands.info import CountCommand, InfoAnswer, InfoCommand, Part, count, info
@@ -65,16 +65,16 @@ def count_command(line: CountLine) -> int:
     statistics, wanted = answer.statistics, line.by or get_args(Part)
     for broker, error in statistics.failed:
         say_line(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
-    with line.answer.open(line.paths) as stream:
-        if line.answer.form == "text":
-            palette = line.answer.palette(stream)
-            for text in count_lines(statistics, wanted, palette, everything=line.verbose):
-                stream.write(text + "\n")
-            return answer.exit_code
-        with open_rows(stream, line.answer.form, COLUMNS, head(statistics)) as writer:
-            for row in count_rows(statistics):
-                if row["by"] in wanted:
-                    writer.write({column.name: row.get(column.name) for column in COLUMNS})
+    rows = (
+        {column.name: row.get(column.name) for column in COLUMNS}
+        for row in count_rows(statistics)
+        if row["by"] in wanted
+    )
+    line.answer.say_rows(
+        lambda palette: count_lines(statistics, wanted, palette, everything=line.verbose),
+        Table(COLUMNS, head(statistics), rows),
+        line.paths,
+    )
     return answer.exit_code
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, open_rows, plain_values
+from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, Table, plain_values
 from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
 from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
@@ -64,14 +64,8 @@ def timeline_command(line: TimelineLine) -> int:
     came = timeline(line)
     rows = sorted(_rows(came.events), key=lambda row: row["timestamp"])
     read = [line.path, *line.stated.commitlog_paths, *came.store.commitlog.directories]
-    with line.answer.open(read) as stream:
-        if line.answer.form == "text":
-            stream.writelines(f"{text}\n" for text in _timeline_lines(rows))
-        else:
-            head = {"kind": "rocketfsck.timeline", "store": str(line.path)}
-            with open_rows(stream, line.answer.form, COLUMNS, head) as writer:
-                for row in rows:
-                    writer.write(row)
+    head = {"kind": "rocketfsck.timeline", "store": str(line.path)}
+    line.answer.say_rows(lambda _: _timeline_lines(rows), Table(COLUMNS, head, rows), read)
     return came.exit_code
 
 

@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from rocketfsck.cli.output import Column, open_rows
+from rocketfsck.cli.output import Column, Table
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
@@ -144,17 +145,10 @@ def write(
     In jsonl the head is the first line; csv, arrow and parquet have rows only.
     """
     answer = asked.answer
-    with answer.open([asked.path, *asked.stated.commitlog_paths, *store.commitlog.directories]) as stream:
-        if answer.form == "text":
-            for line in lines(answer.palette(stream)):
-                stream.write(line + "\n")
-            return
-        said = {"kind": kind, **head()} if answer.form in ("json", "jsonl") else {}
-        with open_rows(stream, answer.form, columns, said) as writer:
-            if answer.form == "jsonl":
-                writer.write(said)
-            for row in rows:
-                writer.write(row)
+    said = {"kind": kind, **head()} if answer.form in ("json", "jsonl") else {}
+    read = [asked.path, *asked.stated.commitlog_paths, *store.commitlog.directories]
+    table = Table(columns, said, chain([said] if answer.form == "jsonl" else (), rows))
+    answer.say_rows(lines, table, read)
 
 
 def write_answer(asked: QueryRequest, kind: str, answered: QueryAnswer[Answer]) -> int:
