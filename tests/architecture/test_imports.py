@@ -23,7 +23,7 @@ HOMES = {
     "hypothesis": ("testing/",),
     "pyspark": ("engine/daemon.py", "engine/session.py", "engine/spark.py", "pipeline/"),
 }
-ARROW = ("cli/arrow.py", "scan/views/arrow.py", "writer/", "pipeline/", "engine/", "testing/")
+ARROW = ("scan/views/arrow.py", "writer/", "pipeline/", "engine/", "testing/")
 """Where pyarrow, whose import costs more than all of ours, is imported at once: modules of Arrow data, which
 are imported late themselves."""
 

@@ -37,7 +37,7 @@ from rocketfsck.common.options import WRITE_FILE, Option
 from rocketfsck.common.outputs import STDOUT, set_mode, written
 from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
 from rocketfsck.common.rows import Column as Column
-from rocketfsck.common.rows import arrow_batch, arrow_schema, name_pair, plain_item, plain_value
+from rocketfsck.common.rows import ColumnKind, arrow_batch, arrow_schema, name_pair, plain_item, plain_value
 from rocketfsck.common.rows import plain_values as plain_values
 from rocketfsck.errors import UsageError
 
@@ -99,6 +99,11 @@ def schema_with_texts(schema: Any) -> Any:
         if name in schema:
             changed[name] = with_texts(schema[name])
     return changed
+
+
+def of_kind(kind: ColumnKind, *names: str) -> tuple[Column, ...]:
+    """Columns of one kind."""
+    return tuple(Column(name, kind) for name in names)
 
 
 CheckForm = Literal["sarif", "junit", "openmetrics"]

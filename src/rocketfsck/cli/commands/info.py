@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.lang import say_line
-from rocketfsck.cli.output import FORMATS, Column, Destination, Table
+from rocketfsck.cli.output import FORMATS, Column, Destination, Table, of_kind
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.text import text_columns, visible
 from rocketfsck.commands.info import CountCommand, InfoAnswer, InfoCommand, Part, count, info
@@ -24,18 +24,12 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("by", "text"),
-    Column("broker", "name"),
-    Column("topic", "name"),
+    *of_kind("name", "broker", "topic"),
     Column("queue_id", "int"),
     Column("day", "text"),
     Column("key", "name"),
-    Column("message_count", "int"),
-    Column("byte_count", "int"),
-    Column("first_timestamp", "int"),
-    Column("last_timestamp", "int"),
-    Column("min_offset", "int"),
-    Column("max_offset", "int"),
-    Column("broker_count", "int"),
+    *of_kind("int", "message_count", "byte_count", "first_timestamp", "last_timestamp"),
+    *of_kind("int", "min_offset", "max_offset", "broker_count"),
 )
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, Table, plain_values
+from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, Table, of_kind, plain_values
 from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
 from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
@@ -30,18 +30,11 @@ _MAX_MS = 253_402_300_799_999
 NAME_SHOWN = 160
 
 COLUMNS = (
-    Column("message", "text"),
-    Column("datetime", "text"),
+    *of_kind("text", "message", "datetime"),
     Column("timestamp", "int"),
-    Column("timestamp_desc", "text"),
-    Column("kind", "text"),
-    Column("file", "text"),
-    Column("topic", "text"),
-    Column("queue_id", "int"),
-    Column("physical_offset", "int"),
-    Column("rule", "text"),
-    Column("severity", "text"),
-    Column("fingerprint", "text"),
+    *of_kind("text", "timestamp_desc", "kind", "file", "topic"),
+    *of_kind("int", "queue_id", "physical_offset"),
+    *of_kind("text", "rule", "severity", "fingerprint"),
 )
 
 

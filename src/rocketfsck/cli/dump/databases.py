@@ -8,12 +8,14 @@ Timer files: the wheel's slots, the log's units, the progress file. Reference 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from rocketfsck.cli.dump import item as dump_item
-from rocketfsck.cli.dump.fixed import rest_items, struct_items, unit_items
-from rocketfsck.cli.output import Column
-from rocketfsck.cli.show.text import timestamp
+from rocketfsck.cli.dump.fixed import Described, rest_items, struct_items, unit_items
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item
+from rocketfsck.cli.output import Column, of_kind
+from rocketfsck.common.rows import ColumnKind
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import timer
 from rocketfsck.formats.magic import MAGIC_BLANK
@@ -31,10 +33,10 @@ def _magic_text(magic: int) -> str:
     return ", ".join(name for bit, name in _BITS if magic & bit)
 
 
-def wheel_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def wheel_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The slots in use; all others are runs of zeros."""
 
-    def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def describe(pos: int, values: dict[str, Any]) -> Described:
         number = pos // timer.TIMER_WHEEL_SLOT_SIZE
         if wanted.slot is not None and number != wanted.slot:
             return None
@@ -44,14 +46,15 @@ def wheel_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> I
     yield from unit_items(source, timer.TIMER_WHEEL_SLOT, describe, zeros=not wanted.any, what="slot")
 
 
-def log_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units one after the other; where one ends the file's, what comes after it."""
     pos = source.first_pos
     while source.size - pos >= timer.TIMER_LOG_FILLER.size:
         filler = timer.TIMER_LOG_FILLER.parse(source.read(pos, timer.TIMER_LOG_FILLER.size))
         if filler["magic"] == MAGIC_BLANK:
             if not wanted.any:
-                yield _filler(pos, filler)
+                note = f"end of the file's units, {filler['size']} bytes left"
+                yield dump_item.layout_item("filler", timer.TIMER_LOG_FILLER, pos, filler, note)
             pos += timer.TIMER_LOG_FILLER.size
             break
         if source.size - pos < timer.TIMER_LOG_UNIT_SIZE:
@@ -67,25 +70,12 @@ def log_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Ite
         yield from rest_items(source, pos)
 
 
-def _filler(pos: int, filler: dict[str, Any]) -> dump_item.Item:
-    return dump_item.Item(
-        "filler",
-        pos,
-        pos + timer.TIMER_LOG_FILLER.size,
-        filler,
-        f"end of the file's units, {filler['size']} bytes left",
-        lambda: dump_item.layout_spans(timer.TIMER_LOG_FILLER, pos, filler),
-    )
-
-
-def _unit(
-    source: dump_item.DumpSource, wanted: dump_item.DumpFilter, pos: int, values: dict[str, Any]
-) -> dump_item.Item | None:
+def _unit(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item | None:
     deliver = values["currWriteTime"] + values["delayedTime"]
     if not wanted.has_time(deliver) or not wanted.has_offset(values["offsetPy"]):
         return None
     shown = {"timerLogOffset": source.start_offset + pos, **values, "deliverTime": deliver}
-    return dump_item.Item(
+    return Item(
         "unit",
         pos,
         pos + timer.TIMER_LOG_UNIT_SIZE,
@@ -97,7 +87,7 @@ def _unit(
     )
 
 
-def check_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def check_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """`config/timercheck`."""
     yield from struct_items(source, timer.TIMER_CHECK, "timercheck")
 
@@ -105,13 +95,7 @@ def check_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> 
 _TIMER_SPECS = {
     "timerwheel": dump_item.Spec(
         (Column("slot", "int"), *dump_item.layout_columns(timer.TIMER_WHEEL_SLOT), Column("count", "int")),
-        (
-            dump_item.TextColumn("slot", "slot", 8),
-            dump_item.TextColumn("slotTime", "slotTime", 14),
-            dump_item.TextColumn("firstPos", "firstPos", 14),
-            dump_item.TextColumn("lastPos", "lastPos", 14),
-            dump_item.TextColumn("num", "num", 8),
-        ),
+        dump_item.text_columns(slot=8, slotTime=14, firstPos=14, lastPos=14, num=8),
         ("slot",),
         wheel_items,
     ),
@@ -121,12 +105,8 @@ _TIMER_SPECS = {
             *dump_item.layout_columns(timer.TIMER_LOG_UNIT),
             Column("deliverTime", "int"),
         ),
-        (
-            dump_item.TextColumn("timerLogOffset", "timerLogOffset", 14),
-            dump_item.TextColumn("prevPos", "prevPos", 14),
-            dump_item.TextColumn("deliverTime", "deliverTime", 24, render=timestamp),
-            dump_item.TextColumn("offsetPy", "offsetPy", 14),
-            dump_item.TextColumn("sizePy", "sizePy", 8),
+        dump_item.text_columns(
+            times=("deliverTime",), timerLogOffset=14, prevPos=14, deliverTime=24, offsetPy=14, sizePy=8
         ),
         ("begin", "end", "physical_offsets"),
         log_items,
@@ -143,14 +123,7 @@ CONTENTS: Mapping[str, frozenset[Content]] = {
     "rocksdb-trans": frozenset({Content.TRANS}),
     "rocksdb-pop": frozenset({Content.POP}),
     "rocksdb-config": frozenset(
-        {
-            Content.TOPICS,
-            Content.GROUPS,
-            Content.FORBIDDEN,
-            Content.OFFSETS,
-            Content.VERSION,
-            Content.CONFIG,
-        }
+        {Content.TOPICS, Content.GROUPS, Content.FORBIDDEN, Content.OFFSETS, Content.VERSION, Content.CONFIG}
     ),
     "rocksdb-rows": frozenset({Content.UNKNOWN}),
 }
@@ -158,7 +131,7 @@ CONTENTS: Mapping[str, frozenset[Content]] = {
 
 
 def _items(kind: str) -> Any:
-    def items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+    def items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
         assert source.database is not None
         for rows in read_rows(source.database):
             content = content_of(source.database.relative, rows.family)
@@ -172,17 +145,17 @@ def _items(kind: str) -> Any:
                         yield _unreadable(rows.family, key, value, error)
                     continue
                 if _is_wanted(wanted, values):
-                    yield dump_item.Item(name, 0, 0, {"family": rows.family, **values})
+                    yield Item(name, 0, 0, {"family": rows.family, **values})
 
     return items
 
 
-def _unreadable(family: str, key: bytes, value: bytes, error: FormatError) -> dump_item.Item:
+def _unreadable(family: str, key: bytes, value: bytes, error: FormatError) -> Item:
     values = {"family": family, "key": key, "value": value, "error": str(error)}
-    return dump_item.Item("unreadable", 0, 0, values, f"key {key[:40].hex()}: {error}")
+    return Item("unreadable", 0, 0, values, f"key {key[:40].hex()}: {error}")
 
 
-def _is_wanted(wanted: dump_item.DumpFilter, values: Mapping[str, Any]) -> bool:
+def _is_wanted(wanted: DumpFilter, values: Mapping[str, Any]) -> bool:
     """Whether a row is among what is asked for; one that has not what is asked about is not."""
     asked = (
         (wanted.topic is None, lambda: values["topic"] == str(wanted.topic).encode()),
@@ -191,10 +164,7 @@ def _is_wanted(wanted: dump_item.DumpFilter, values: Mapping[str, Any]) -> bool:
         (wanted.tag is None, lambda: _has_tag(str(wanted.tag), values)),
         (wanted.key is None, lambda: str(wanted.key).encode() in (values.get("text"), values["uniqKey"])),
         (wanted.begin is None and wanted.end is None, lambda: wanted.has_time(_time(values))),
-        (
-            wanted.physical_offsets is None,
-            lambda: wanted.has_offset(values["phyOffset"]),
-        ),
+        (wanted.physical_offsets is None, lambda: wanted.has_offset(values["phyOffset"])),
     )
     try:
         return all(unasked or holds() for unasked, holds in asked)
@@ -219,170 +189,58 @@ def _time(values: Mapping[str, Any]) -> int:
     raise KeyError("time")
 
 
-def _columns(*columns: tuple[str, Any]) -> tuple[Column, ...]:
-    named = [("family", "text"), *columns, ("key", "blob"), ("value", "blob"), ("error", "text")]
-    return tuple(Column(name, kind) for name, kind in named)
+_NAMES = ("name", "topic", "type", "text", "uniqKey", "group")
+_LEFT = (*_NAMES, "content", "family", "key", "value")
+_KINDS: Mapping[str, ColumnKind] = {"content": "json", **dict.fromkeys(_NAMES, "name")}
+"""Columns that are not numbers."""
 
 
-def _number(name: str, width: int = 14) -> dump_item.TextColumn:
-    return dump_item.TextColumn(name, name, width)
+def _columns(*names: str) -> tuple[Column, ...]:
+    own = (Column(name, _KINDS.get(name, "int")) for name in names)
+    return Column("family", "text"), *own, *of_kind("blob", "key", "value"), Column("error", "text")
 
 
-def _name(name: str, width: int = 24) -> dump_item.TextColumn:
-    return dump_item.TextColumn(name, name, width, right=False)
-
-
-def _when(name: str) -> dump_item.TextColumn:
-    return dump_item.TextColumn(name, name, 24, render=timestamp)
-
-
+_text = partial(dump_item.text_columns, _LEFT, ("storeTime", "deliverTime", "visibleTime"))
 _OFFSETS = ("physical_offsets",)
 _TIMES = ("begin", "end")
-
 _SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[dump_item.TextColumn, ...], tuple[str, ...]]] = {
     "rocksdb-units": (
-        _columns(
-            ("topic", "name"),
-            ("queueId", "int"),
-            ("cqOffset", "int"),
-            *((field.name, "int") for field in ROCKS_UNIT.fields),
-        ),
-        (
-            _name("topic"),
-            _number("queueId", 7),
-            _number("cqOffset", 10),
-            _number("phyOffset"),
-            _number("size", 8),
-            _number("tagsCode", 12),
-            _when("storeTime"),
-        ),
+        _columns("topic", "queueId", "cqOffset", *(field.name for field in ROCKS_UNIT.fields)),
+        _text(topic=24, queueId=7, cqOffset=10, phyOffset=14, size=8, tagsCode=12, storeTime=24),
         ("topic", "queue_id", "queue_offsets", "tag", *_OFFSETS, *_TIMES),
     ),
     "rocksdb-bounds": (
-        _columns(
-            ("name", "name"),
-            ("topic", "name"),
-            ("queueId", "int"),
-            ("cqOffset", "int"),
-            ("phyOffset", "int"),
-        ),
-        (
-            _name("name", 10),
-            _name("topic"),
-            _number("queueId", 7),
-            _number("cqOffset", 10),
-            _number("phyOffset"),
-        ),
+        _columns("name", "topic", "queueId", "cqOffset", "phyOffset"),
+        _text(name=10, topic=24, queueId=7, cqOffset=10, phyOffset=14),
         ("topic", "queue_id", "queue_offsets", *_OFFSETS),
     ),
     "rocksdb-index": (
-        _columns(
-            ("name", "name"),
-            ("topic", "name"),
-            ("type", "name"),
-            ("text", "name"),
-            ("uniqKey", "name"),
-            ("phyOffset", "int"),
-            ("hour", "int"),
-            ("storeTime", "int"),
-            ("number", "int"),
-        ),
-        (
-            _name("name", 4),
-            _number("number", 4),
-            _name("topic"),
-            _name("type", 4),
-            _name("text", 16),
-            _name("uniqKey", 32),
-            _number("phyOffset", 12),
-            _when("storeTime"),
-        ),
+        _columns("name", "topic", "type", "text", "uniqKey", "phyOffset", "hour", "storeTime", "number"),
+        _text(name=4, number=4, topic=24, type=4, text=16, uniqKey=32, phyOffset=12, storeTime=24),
         ("topic", "tag", "key", *_OFFSETS, *_TIMES),
     ),
     "rocksdb-timer": (
-        _columns(
-            ("name", "name"),
-            ("deliverTime", "int"),
-            ("uniqKey", "name"),
-            ("phyOffset", "int"),
-            ("size", "int"),
-            ("number", "int"),
-        ),
-        (
-            _when("deliverTime"),
-            _name("uniqKey", 32),
-            _number("phyOffset", 12),
-            _number("size", 8),
-            _name("name", 8),
-            _number("number", 8),
-        ),
+        _columns("name", "deliverTime", "uniqKey", "phyOffset", "size", "number"),
+        _text(deliverTime=24, uniqKey=32, phyOffset=12, size=8, name=8, number=8),
         ("key", *_OFFSETS, *_TIMES),
     ),
     "rocksdb-trans": (
-        _columns(
-            ("name", "name"),
-            ("topic", "name"),
-            ("uniqKey", "name"),
-            ("phyOffset", "int"),
-            ("checkCount", "int"),
-            ("size", "int"),
-            ("number", "int"),
-        ),
-        (
-            _name("topic"),
-            _name("uniqKey", 32),
-            _number("phyOffset", 12),
-            _number("checkCount", 10),
-            _number("size", 8),
-            _name("name", 8),
-            _number("number", 8),
-        ),
+        _columns("name", "topic", "uniqKey", "phyOffset", "checkCount", "size", "number"),
+        _text(topic=24, uniqKey=32, phyOffset=12, checkCount=10, size=8, name=8, number=8),
         ("topic", "key", *_OFFSETS),
     ),
     "rocksdb-pop": (
-        _columns(
-            ("visibleTime", "int"),
-            ("group", "name"),
-            ("topic", "name"),
-            ("queueId", "int"),
-            ("queueOffset", "int"),
-            ("content", "json"),
-        ),
-        (
-            _when("visibleTime"),
-            _name("group"),
-            _name("topic"),
-            _number("queueId", 7),
-            _number("queueOffset", 12),
-        ),
+        _columns("visibleTime", "group", "topic", "queueId", "queueOffset", "content"),
+        _text(visibleTime=24, group=24, topic=24, queueId=7, queueOffset=12),
         ("topic", "queue_id", "queue_offsets", *_TIMES),
     ),
     "rocksdb-config": (
-        _columns(
-            ("name", "name"),
-            ("topic", "name"),
-            ("group", "name"),
-            ("queueId", "int"),
-            ("offset", "int"),
-            ("content", "json"),
-        ),
-        (
-            _name("name", 32),
-            _name("topic"),
-            _name("group"),
-            _number("queueId", 7),
-            _number("offset", 10),
-            dump_item.TextColumn("content", "content", 20, right=False),
-        ),
+        _columns("name", "topic", "group", "queueId", "offset", "content"),
+        _text(name=32, topic=24, group=24, queueId=7, offset=10, content=20),
         ("topic", "queue_id"),
     ),
-    "rocksdb-rows": (
-        _columns(),
-        (_name("family", 12), _name("key", 32), _name("value", 32)),
-        (),
-    ),
+    "rocksdb-rows": (_columns(), _text(family=12, key=32, value=32), ()),
 }
-
 SPECS = _TIMER_SPECS | {
     name: dump_item.Spec(columns, text, filters, _items(name))
     for name, (columns, text, filters) in _SHAPES.items()

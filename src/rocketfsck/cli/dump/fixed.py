@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rocketfsck.cli.dump import item as dump_item
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item
 from rocketfsck.cli.dump.records import record_spans
-from rocketfsck.cli.output import Column
+from rocketfsck.cli.output import Column, of_kind
 from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import checkpoint, consumequeue, dledger, properties, smallfiles, timer
@@ -30,7 +31,7 @@ TEXT_COLUMNS = (Column("content", "name"),)
 CONFIG_COLUMNS = (Column("content", "json"), Column("error", "text"))
 
 
-def struct_items(source: dump_item.DumpSource, layout: Layout, kind: str) -> Iterator[dump_item.Item]:
+def struct_items(source: DumpSource, layout: Layout, kind: str) -> Iterator[Item]:
     """One fixed structure at the start of a file, as far as the file has it, and what comes after it."""
     values: dict[str, Any] = {}
     spans: list[dump_item.Span] = []
@@ -47,29 +48,27 @@ def struct_items(source: dump_item.DumpSource, layout: Layout, kind: str) -> Ite
             dump_item.Span(declared.name, declared.offset, end, dump_item.field_text(declared, value))
         )
     if values:
-        yield dump_item.Item(kind, 0, end, values, "", lambda: spans, block=True)
+        yield Item(kind, 0, end, values, "", lambda: spans, block=True)
     if end < min(source.size, layout.size):
         stop = min(source.size, layout.size)
-        yield dump_item.Item("partial", end, stop, {}, f"{stop - end} bytes, less than a field")
+        yield Item("partial", end, stop, {}, f"{stop - end} bytes, less than a field")
         end = stop
     if end < source.size:
         yield from rest_items(source, end)
 
 
-def checkpoint_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def checkpoint_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """The store's checkpoint: five longs, of which older brokers write three or four."""
     yield from struct_items(source, checkpoint.CHECKPOINT, "checkpoint")
 
 
-def rest_items(
-    source: dump_item.DumpSource, start: int, what: str = "bytes that mean nothing here"
-) -> Iterator[dump_item.Item]:
+def rest_items(source: DumpSource, start: int, what: str = "bytes that mean nothing here") -> Iterator[Item]:
     """What is in a file where nothing should be: zeros, and other bytes."""
     pos = start
     while pos < source.size:
         zero = source.zero_until(pos, source.size)
         if zero > pos:
-            yield dump_item.Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
+            yield Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
             pos = zero
             continue
         end = pos
@@ -79,58 +78,54 @@ def rest_items(
             end += len(piece) if at < 0 else at
             if at >= 0:
                 break
-        yield dump_item.Item("unknown", pos, end, {}, f"{end - pos} {what}")
+        yield Item("unknown", pos, end, {}, f"{end - pos} {what}")
         pos = end
 
 
-def raw_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def raw_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """A file of no known kind: where it holds zeros and where something else. --hex shows what."""
     yield from rest_items(source, source.first_pos, "bytes of no known structure")
 
 
-def text_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def text_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """A file of text: abort (a process id), lock, brokerIdentity, and others alike."""
     data = source.read(0, min(source.size, TEXT_LIMIT))
-    yield dump_item.Item("text", 0, len(data), {"content": data}, block=True)
+    yield Item("text", 0, len(data), {"content": data}, block=True)
     if len(data) < source.size:
-        yield dump_item.Item(
-            "unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown"
-        )
+        yield Item("unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown")
 
 
-def config_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def config_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """A JSON config as the broker reads it, and what comes after it or is wrong with it."""
     from rocketfsck.formats.config import valid_prefix
     from rocketfsck.reader.configs import CONFIG_LIMIT
 
     if source.size > CONFIG_LIMIT:
-        yield dump_item.Item("unknown", 0, source.size, {}, f"{source.size} bytes are too many for a config")
+        yield Item("unknown", 0, source.size, {}, f"{source.size} bytes are too many for a config")
         return
     data = source.read(0, source.size)
     try:
         content, end = valid_prefix(data)
     except FormatError as error:
         said = str(error)
-        yield dump_item.Item(
-            "unreadable", 0, source.size, {"error": said}, f"not JSON that a broker reads: {said}"
-        )
+        yield Item("unreadable", 0, source.size, {"error": said}, f"not JSON that a broker reads: {said}")
         return
     rest = data[end:]
     blanks = len(rest) - len(rest.lstrip(b" \t\r\n"))
-    yield dump_item.Item("config", 0, end + blanks, {"content": content}, block=True)
+    yield Item("config", 0, end + blanks, {"content": content}, block=True)
     if end + blanks < source.size:
         note = f"{source.size - end - blanks} bytes after the JSON: a broker cannot read this file"
-        yield dump_item.Item("garbage", end + blanks, source.size, {"error": note}, note)
+        yield Item("garbage", end + blanks, source.size, {"error": note}, note)
 
 
-def epoch_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def epoch_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """`epochFileCheckpoint`: their number, a CRC, then a line an epoch; judged as a broker does."""
     data = source.read(0, min(source.size, TEXT_LIMIT))
     try:
         entries = smallfiles.decode_epochs(data).entries
     except FormatError as error:
         said = str(error)
-        yield dump_item.Item(
+        yield Item(
             "unreadable",
             0,
             len(data),
@@ -145,36 +140,32 @@ def epoch_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> 
             start, pos = pos, pos + len(line)
             if number < 2:
                 name = ("count", "crc")[number]
-                yield dump_item.Item(
-                    name, start, pos, {"content": line.strip()}, f"{name} {line.strip().decode()}"
-                )
+                yield Item(name, start, pos, {"content": line.strip()}, f"{name} {line.strip().decode()}")
                 continue
             entry, end = entries[number - 2], ends[number - 2]
             values = {"epoch": entry.epoch, "startOffset": entry.start_offset, "endOffset": end}
-            yield dump_item.Item("epoch", start, pos, values)
+            yield Item("epoch", start, pos, values)
     if len(data) < source.size:
-        yield dump_item.Item(
-            "unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown"
-        )
+        yield Item("unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown")
 
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 
-Describe = Callable[[int, dict[str, Any]], "tuple[str, dict[str, Any], str] | None"]
-"""From a unit's position and fields to its item's kind, values and note; None leaves it out."""
+Described = tuple[str, dict[str, Any], str] | None
+"""A unit's kind, values and note; None leaves it out."""
 
 
 def unit_items(
-    source: dump_item.DumpSource,
+    source: DumpSource,
     layout: Layout,
-    describe: Describe,
+    describe: Callable[[int, dict[str, Any]], Described],
     *,
     start: int = 0,
     end: int | None = None,
     zeros: bool = True,
     what: str = "unit",
     plural: str | None = None,
-) -> Iterator[dump_item.Item]:
+) -> Iterator[Item]:
     """The units in `start:end` of a file as items; with `zeros` also runs of zero units and what is left.
 
     Units before the source's `first_pos` are left out.
@@ -203,16 +194,16 @@ def unit_items(
             said = describe(at, values)
             if said is not None:
                 kind, shown, note = said
-                yield dump_item.Item(kind, at, at + unit.size, shown, note, _spans(layout, at, values, note))
+                yield Item(kind, at, at + unit.size, shown, note, _spans(layout, at, values, note))
         pos += taken
     if pos < end and zeros:
-        yield dump_item.Item("partial", pos, end, {}, f"{end - pos} bytes, less than a {what}")
+        yield Item("partial", pos, end, {}, f"{end - pos} bytes, less than a {what}")
 
 
-def zero_item(start: int, end: int, unit_size: int, what: str, plural: str | None = None) -> dump_item.Item:
+def zero_item(start: int, end: int, unit_size: int, what: str, plural: str | None = None) -> Item:
     """A run of zero units."""
     number = (end - start) // unit_size
-    return dump_item.Item("zero", start, end, {"count": number}, f"{count_of(number, what, plural)} of zeros")
+    return Item("zero", start, end, {"count": number}, f"{count_of(number, what, plural)} of zeros")
 
 
 def _spans(layout: Layout, start: int, values: Mapping[str, Any], note: str) -> Callable[[], list[Any]]:
@@ -225,63 +216,39 @@ UNIT_COLUMNS = (
     *QUEUE_COLUMNS,
     Column("queueOffset", "int"),
     *dump_item.layout_columns(consumequeue.UNIT),
-    Column("extOffset", "int"),
-    Column("count", "int"),
+    *of_kind("int", "extOffset", "count"),
 )
-UNIT_TEXT = (
-    dump_item.TextColumn("queueOffset", "queueOffset", 12),
-    dump_item.TextColumn("offset", "offset", 14),
-    dump_item.TextColumn("size", "size", 10),
-    dump_item.TextColumn("tagsCode", "tagsCode", 20),
-)
+UNIT_TEXT = dump_item.text_columns(queueOffset=12, offset=14, size=10, tagsCode=20)
 UNIT_FILTERS = ("topic", "queue_id", "tag", "physical_offsets", "queue_offsets")
 
-BATCH_COLUMNS = (
-    *QUEUE_COLUMNS,
-    *dump_item.layout_columns(consumequeue.BATCH_UNIT),
-    Column("count", "int"),
-)
+BATCH_COLUMNS = (*QUEUE_COLUMNS, *dump_item.layout_columns(consumequeue.BATCH_UNIT), Column("count", "int"))
+_TIMES = ("storeTime", "msgStoreTime")
 BATCH_TEXT = (
-    dump_item.TextColumn("msgBaseOffset", "msgBaseOffset", 13),
-    dump_item.TextColumn("batchSize", "batchSize", 9),
-    dump_item.TextColumn("offset", "offset", 14),
-    dump_item.TextColumn("size", "size", 10),
-    dump_item.TextColumn("tagsCode", "tagsCode", 20),
-    dump_item.TextColumn("storeTime", "storeTime", 24, render=timestamp),
-    dump_item.TextColumn("compactedOffset", "compactedOffset", 15),
+    *dump_item.text_columns(msgBaseOffset=13, batchSize=9, offset=14, size=10, tagsCode=20),
+    *dump_item.text_columns(times=_TIMES, storeTime=24, compactedOffset=15),
 )
 BATCH_FILTERS = (*UNIT_FILTERS, "begin", "end")
 
-EXT_COLUMNS = (
-    *QUEUE_COLUMNS,
-    Column("extOffset", "int"),
-    *dump_item.layout_columns(consumequeue.EXT_UNIT),
-)
-EXT_TEXT = (
-    dump_item.TextColumn("extOffset", "extOffset", 12),
-    dump_item.TextColumn("size", "size", 6),
-    dump_item.TextColumn("tagsCode", "tagsCode", 12),
-    dump_item.TextColumn("msgStoreTime", "msgStoreTime", 24, render=timestamp),
-    dump_item.TextColumn("bitMapSize", "bitMapSize", 10),
+EXT_COLUMNS = (*QUEUE_COLUMNS, Column("extOffset", "int"), *dump_item.layout_columns(consumequeue.EXT_UNIT))
+EXT_TEXT = dump_item.text_columns(
+    times=_TIMES, extOffset=12, size=6, tagsCode=12, msgStoreTime=24, bitMapSize=10
 )
 _EXT_UNIT_LIMIT = 1 << 15  # its size is an i16
 _EXT_PIECE_SIZE = 1 << 20
 EXT_FILTERS = ("topic", "queue_id", "tag", "begin", "end")
 
 
-def _whose(source: dump_item.DumpSource) -> dict[str, Any]:
+def _whose(source: DumpSource) -> dict[str, Any]:
     return {"topic": source.topic, "queueId": source.queue_id}
 
 
-def consumequeue_items(
-    source: dump_item.DumpSource, wanted: dump_item.DumpFilter
-) -> Iterator[dump_item.Item]:
+def consumequeue_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units of a consume queue file; `queueOffset` follows from the file's name and the position."""
     code = None if wanted.tag is None else properties.tags_code(wanted.tag)
     whose = _whose(source)
     blank = consumequeue.UNIT.parse(consumequeue.PRE_BLANK_UNIT)
 
-    def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def describe(pos: int, values: dict[str, Any]) -> Described:
         queue_offset = (source.start_offset + pos) // consumequeue.UNIT_SIZE
         shown: dict[str, Any] = {**whose, "queueOffset": queue_offset, **values}
         if not wanted.has_queue_offset(queue_offset):
@@ -297,7 +264,7 @@ def consumequeue_items(
     yield from unit_items(source, consumequeue.UNIT, describe, zeros=not wanted.any)
 
 
-def _tags_note(source: dump_item.DumpSource, shown: dict[str, Any]) -> str:
+def _tags_note(source: DumpSource, shown: dict[str, Any]) -> str:
     code = shown["tagsCode"]
     if consumequeue.is_ext_address(code):
         shown["extOffset"] = consumequeue.ext_offset(code)
@@ -305,13 +272,13 @@ def _tags_note(source: dump_item.DumpSource, shown: dict[str, Any]) -> str:
     return f"deliver at {timestamp(code)}" if source.topic == timer.SCHEDULE_TOPIC and code > 0 else ""
 
 
-def batch_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def batch_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units of a batch consume queue, or of a compaction queue."""
     code = None if wanted.tag is None else properties.tags_code(wanted.tag)
     whose = _whose(source)
     end_mark = consumequeue.BATCH_UNIT.parse(consumequeue.SPARSE_END_UNIT)
 
-    def describe(_pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def describe(_pos: int, values: dict[str, Any]) -> Described:
         shown = {**whose, **values}
         if values == end_mark:
             return None if wanted.any else ("end", shown, "end of this file's units")
@@ -328,7 +295,7 @@ def batch_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> I
     yield from unit_items(source, consumequeue.BATCH_UNIT, describe, zeros=not wanted.any)
 
 
-def ext_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def ext_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units of a consume queue extension file, found by their sizes from its start."""
     code = None if wanted.tag is None else properties.tags_code(wanted.tag)
     whose = _whose(source)
@@ -341,7 +308,7 @@ def ext_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Ite
         zero = source.zero_until(pos, source.size) if data.startswith(b"\0\0") else pos
         if zero - pos >= consumequeue.EXT_UNIT_MIN_SIZE or zero == source.size:
             if not wanted.any:
-                yield dump_item.Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
+                yield Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
             pos = piece_pos = zero
             piece = b""
             continue
@@ -349,19 +316,17 @@ def ext_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Ite
             unit = consumequeue.decode_ext_unit(data)
         except FormatError as error:
             if not wanted.any:
-                yield dump_item.Item("unknown", pos, source.size, {}, f"no unit: {error}")
+                yield Item("unknown", pos, source.size, {}, f"no unit: {error}")
             return
         if unit is None:
             if not wanted.any:
-                yield dump_item.Item(
-                    "end", pos, pos + len(consumequeue.EXT_END_MARK), {}, "end of this file's units"
-                )
+                yield Item("end", pos, pos + len(consumequeue.EXT_END_MARK), {}, "end of this file's units")
             pos += len(consumequeue.EXT_END_MARK)
             continue
         values = consumequeue.EXT_UNIT.parse(data)
         if wanted.has_time(unit.msg_store_time) and (code is None or unit.tags_code == code):
             shown = {**whose, "extOffset": source.start_offset + pos, **values}
-            yield dump_item.Item("unit", pos, pos + unit.size, shown, "", _ext_spans(pos, values))
+            yield Item("unit", pos, pos + unit.size, shown, "", _ext_spans(pos, values))
         pos += unit.size
 
 
@@ -382,7 +347,7 @@ _COLUMNS = (
 )
 
 
-def data_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def data_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The entries, as long as their headers make sense; then what is left."""
     pos = source.first_pos
     while source.size - pos >= dledger.DLEDGER_BLANK.size:
@@ -390,9 +355,7 @@ def data_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> It
         if blank["magic"] == dledger.MAGIC_BLANK:
             note = f"end of the file's entries, {blank['size']} bytes left"
             if not wanted.any:
-                yield dump_item.Item(
-                    "blank", pos, pos + dledger.DLEDGER_BLANK.size, blank, note, _blank_spans(pos, blank)
-                )
+                yield dump_item.layout_item("blank", dledger.DLEDGER_BLANK, pos, blank, note)
             pos += dledger.DLEDGER_BLANK.size
             break
         if source.size - pos < dledger.ENTRY_HEADER_SIZE:
@@ -409,13 +372,7 @@ def data_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> It
         yield from rest_items(source, pos)
 
 
-def _blank_spans(pos: int, blank: dict[str, Any]) -> Callable[[], list[dump_item.Span]]:
-    return lambda: dump_item.layout_spans(dledger.DLEDGER_BLANK, pos, blank)
-
-
-def _entry(
-    source: dump_item.DumpSource, wanted: dump_item.DumpFilter, pos: int, values: dict[str, Any]
-) -> dump_item.Item:
+def _entry(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item:
     end = pos + values["size"]
     shown = dict(values)
     note = _NAMES[values["magic"]]
@@ -431,13 +388,13 @@ def _entry(
     def spans() -> list[dump_item.Span]:
         return [*dump_item.layout_spans(dledger.DLEDGER_ENTRY, pos, values), *body]
 
-    return dump_item.Item("entry", pos, end, shown, note, spans)
+    return Item("entry", pos, end, shown, note, spans)
 
 
-def index_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The index's units; the entry number follows from the place, too."""
 
-    def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def describe(pos: int, values: dict[str, Any]) -> Described:
         if not wanted.has_offset(values["pos"]):
             return None
         number = (source.start_offset + pos) // dledger.INDEX_UNIT_SIZE
@@ -447,13 +404,7 @@ def index_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> I
     yield from unit_items(source, dledger.DLEDGER_INDEX, describe, zeros=not wanted.any)
 
 
-_ENTRY_TEXT = (
-    dump_item.TextColumn("index", "index", 10),
-    dump_item.TextColumn("term", "term", 6),
-    dump_item.TextColumn("pos", "pos", 14),
-    dump_item.TextColumn("size", "size", 9),
-    dump_item.TextColumn("topic", "topic", 20, right=False),
-)
+_ENTRY_TEXT = dump_item.text_columns(left=("topic",), index=10, term=6, pos=14, size=9, topic=20)
 _OFFSETS = ("physical_offsets",)
 
 
@@ -473,18 +424,8 @@ SPECS = {
         index_items,
     ),
     "epoch": dump_item.Spec(
-        (
-            Column("epoch", "int"),
-            Column("startOffset", "int"),
-            Column("endOffset", "int"),
-            Column("content", "name"),
-            Column("error", "text"),
-        ),
-        (
-            dump_item.TextColumn("epoch", "epoch", 8),
-            dump_item.TextColumn("startOffset", "startOffset", 16),
-            dump_item.TextColumn("endOffset", "endOffset", 16),
-        ),
+        (*of_kind("int", "epoch", "startOffset", "endOffset"), *TEXT_COLUMNS, Column("error", "text")),
+        dump_item.text_columns(epoch=8, startOffset=16, endOffset=16),
         (),
         epoch_items,
     ),

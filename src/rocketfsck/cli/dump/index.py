@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from rocketfsck.cli.dump import item as dump_item
-from rocketfsck.cli.dump.fixed import rest_items, unit_items
-from rocketfsck.cli.output import Column
+from rocketfsck.cli.dump.fixed import Described, rest_items, unit_items
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item
+from rocketfsck.cli.output import Column, of_kind
 from rocketfsck.cli.show.text import timestamp, visible
 from rocketfsck.errors import UsageError
 from rocketfsck.formats import indexfile, tiered
@@ -25,7 +26,7 @@ from rocketfsck.store.places.locations import path_of
 _MAGICS = {tiered.TIERED_INDEX_MAGIC_BEGIN: "being written", tiered.TIERED_INDEX_MAGIC_END: "complete"}
 
 
-def tiered_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def tiered_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The header, the slots in use and the items; where the numbers do not fit the length, the bytes."""
     header = _tiered_header(source)
     if not header.values:
@@ -33,14 +34,7 @@ def tiered_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> 
         return
     if not wanted.any:
         note = _MAGICS.get(header.values["magicCode"], "not the magic code of an index file")
-        yield dump_item.Item(
-            "header",
-            0,
-            tiered.TIERED_INDEX_HEADER.size,
-            header.values,
-            note,
-            lambda: dump_item.layout_spans(tiered.TIERED_INDEX_HEADER, 0, header.values),
-        )
+        yield dump_item.layout_item("header", tiered.TIERED_INDEX_HEADER, 0, header.values, note)
     if header.shape is None:
         if not wanted.any:
             yield from rest_items(source, tiered.TIERED_INDEX_HEADER.size)
@@ -48,7 +42,7 @@ def tiered_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> 
     yield from _content(source, wanted, header)
 
 
-def _tiered_header(source: dump_item.DumpSource) -> TieredIndexHeader:
+def _tiered_header(source: DumpSource) -> TieredIndexHeader:
     *_, directory, name = ("", *source.reader.path.split("/"))
     local = directory == "tiered_index_file" and name != tiered.OLD_LOCAL_COMPACTING
     if local and source.store is not None:
@@ -57,15 +51,13 @@ def _tiered_header(source: dump_item.DumpSource) -> TieredIndexHeader:
     return TieredIndexHeader(header.values, compacted=False) if local else header
 
 
-def _content(
-    source: dump_item.DumpSource, wanted: dump_item.DumpFilter, header: TieredIndexHeader
-) -> Iterator[dump_item.Item]:
+def _content(source: DumpSource, wanted: DumpFilter, header: TieredIndexHeader) -> Iterator[Item]:
     shape = header.shape
     assert shape is not None
     begin = header.values["beginTimestamp"]
     unit = 1 if shape.old else 1000
 
-    def slot(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def slot(pos: int, values: dict[str, Any]) -> Described:
         number = (pos - tiered.TIERED_INDEX_HEADER.size) // tiered.TIERED_COMPACTED_SLOT.size
         if wanted.slot is not None and number != wanted.slot:
             return None
@@ -73,7 +65,7 @@ def _content(
             return None
         return "slot", {"slot": number, **values}, ""
 
-    def item(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def item(pos: int, values: dict[str, Any]) -> Described:
         number = (pos - shape.items_start) // shape.item_size
         time = begin + values["timeDiff"] * unit
         mine = values["hash"] % shape.slot_count == wanted.slot if wanted.slot is not None else True
@@ -108,25 +100,20 @@ COLUMNS = (
     *dump_item.layout_columns(indexfile.SLOT),
     Column("entry", "int"),
     *dump_item.layout_columns(indexfile.ENTRY),
-    Column("timestamp", "int"),
-    Column("count", "int"),
+    *of_kind("int", "timestamp", "count"),
     Column("chainEnd", "text"),
 )
 TEXT = (
-    dump_item.TextColumn("slot", "slot", 8),
+    *dump_item.text_columns(slot=8),
     dump_item.TextColumn("newest", "newestIndex", 9),
-    dump_item.TextColumn("entry", "entry", 9),
-    dump_item.TextColumn("keyHash", "keyHash", 11),
-    dump_item.TextColumn("phyOffset", "phyOffset", 14),
-    dump_item.TextColumn("timeDiff", "timeDiff", 10),
-    dump_item.TextColumn("prevIndex", "prevIndex", 9),
+    *dump_item.text_columns(entry=9, keyHash=11, phyOffset=14, timeDiff=10, prevIndex=9),
     dump_item.TextColumn("time", "timestamp", 24, render=timestamp),
 )
 FILTERS = ("topic", "key", "slot", "begin", "end", "physical_offsets")
 _NEIGHBOURS = 50
 
 
-def index_geometry(source: dump_item.DumpSource) -> tuple[int, int] | None:
+def index_geometry(source: DumpSource) -> tuple[int, int] | None:
     """Slots and entries of the file: as given, as its store has them, as its length and bytes allow, or as
     the files next to it have them. None where nothing tells."""
     if source.slot_count is not None and source.entry_count is not None:
@@ -141,7 +128,7 @@ def index_geometry(source: dump_item.DumpSource) -> tuple[int, int] | None:
     return (geometry.slot_count, geometry.entry_count) if geometry else _neighbours_geometry(source)
 
 
-def _neighbours_geometry(source: dump_item.DumpSource) -> tuple[int, int] | None:
+def _neighbours_geometry(source: DumpSource) -> tuple[int, int] | None:
     """What the other index files of the directory say, if this one was cut or grew."""
     from rocketfsck.store import identify_file
 
@@ -155,14 +142,14 @@ def _neighbours_geometry(source: dump_item.DumpSource) -> tuple[int, int] | None
     return None
 
 
-def index_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """Header, slots and entries in file order; with --slot a chain in its own order."""
     if wanted.topic is not None and wanted.key is None:
         raise UsageError("an index file holds hashes of topic#key, no topics: give --key, too")
     if wanted.key is not None and wanted.topic is None:
         raise UsageError("an index file holds hashes of topic#key: give --topic, too")
     if source.size < indexfile.INDEX_HEADER_SIZE:
-        yield dump_item.Item("partial", 0, source.size, {}, f"{source.size} bytes, less than a header")
+        yield Item("partial", 0, source.size, {}, f"{source.size} bytes, less than a header")
         return
     geometry = index_geometry(source)
     if geometry is None:
@@ -186,47 +173,39 @@ def index_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> I
     yield from _entries(source, wanted, slot_count, entry_count, header)
 
 
-def _without_geometry(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
+def _without_geometry(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The header; where slots end and entries begin is not known."""
     unknown = "the number of slots and entries is unknown; give --slots and --entries"
     if wanted.any:
         raise UsageError(f"{visible(source.name)}: {unknown}")
     yield _header(source, unknown)
     if source.size > indexfile.INDEX_HEADER_SIZE:
-        yield dump_item.Item("unknown", indexfile.INDEX_HEADER_SIZE, source.size, {}, "slots and entries")
+        yield Item("unknown", indexfile.INDEX_HEADER_SIZE, source.size, {}, "slots and entries")
 
 
-def _shape(source: dump_item.DumpSource, slot_count: int, entry_count: int) -> str:
+def _shape(source: DumpSource, slot_count: int, entry_count: int) -> str:
     expected = indexfile.index_file_size(slot_count, entry_count)
     fits = "" if expected == source.size else f", which makes {expected} bytes; the file has {source.size}"
     return f"{slot_count} slots and {entry_count} entries{fits}"
 
 
-def _header(source: dump_item.DumpSource, note: str) -> dump_item.Item:
+def _header(source: DumpSource, note: str) -> Item:
     values = indexfile.HEADER.parse(source.read(0, indexfile.INDEX_HEADER_SIZE))
-    return dump_item.Item(
-        "header",
-        0,
-        indexfile.INDEX_HEADER_SIZE,
-        values,
-        note,
-        lambda: dump_item.layout_spans(indexfile.HEADER, 0, values),
-        block=True,
-    )
+    return dump_item.layout_item("header", indexfile.HEADER, 0, values, note, block=True)
 
 
 def _entries(
-    source: dump_item.DumpSource,
-    wanted: dump_item.DumpFilter,
+    source: DumpSource,
+    wanted: DumpFilter,
     slot_count: int,
     entry_count: int,
     header: indexfile.IndexHeader,
-) -> Iterator[dump_item.Item]:
+) -> Iterator[Item]:
     first = indexfile.entry_pos(0, slot_count)
     end = min(indexfile.entry_pos(entry_count, slot_count), source.size)
     wished = _wished_hash(wanted)
 
-    def entry(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    def entry(pos: int, values: dict[str, Any]) -> Described:
         number = (pos - first) // indexfile.ENTRY_SIZE
         if wished is not None and values["keyHash"] != wished:
             return None
@@ -252,14 +231,10 @@ def _entries(
             plural="entries",
         )
     if end < source.size and not wanted.any:
-        yield dump_item.Item(
-            "surplus", end, source.size, {}, f"{source.size - end} bytes after the last entry"
-        )
+        yield Item("surplus", end, source.size, {}, f"{source.size - end} bytes after the last entry")
 
 
-def _stretches(
-    source: dump_item.DumpSource, first: int, end: int, wished: int | None
-) -> Iterator[tuple[int, int]]:
+def _stretches(source: DumpSource, first: int, end: int, wished: int | None) -> Iterator[tuple[int, int]]:
     """The entries to look at: all of them, or each that has a hash, found without decoding the others."""
     if wished is None:
         if first < end:
@@ -274,7 +249,7 @@ def _stretches(
             at = piece.find(pattern, at + 1)
 
 
-def _wished_hash(wanted: dump_item.DumpFilter) -> int | None:
+def _wished_hash(wanted: DumpFilter) -> int | None:
     if wanted.topic is None or wanted.key is None:
         return None
     return index_hash(wanted.topic, wanted.key)
@@ -290,15 +265,15 @@ def _entry_values(number: int, values: dict[str, Any], slot_count: int, begin: i
 
 
 def _chain(
-    source: dump_item.DumpSource, wanted: dump_item.DumpFilter, slot_count: int, header: indexfile.IndexHeader
-) -> Iterator[dump_item.Item]:
+    source: DumpSource, wanted: DumpFilter, slot_count: int, header: indexfile.IndexHeader
+) -> Iterator[Item]:
     """The slot, then its entries from the newest on, then why the chain ends."""
     assert wanted.slot is not None
     if not 0 <= wanted.slot < slot_count:
         raise UsageError(f"--slot: the file has the slots 0 to {slot_count - 1}")
     pos = indexfile.slot_pos(wanted.slot)
     number = indexfile.SLOT.parse(source.read(pos, indexfile.SLOT_SIZE))["newestIndex"]
-    yield dump_item.Item("slot", pos, pos + indexfile.SLOT_SIZE, {"slot": wanted.slot, "newestIndex": number})
+    yield Item("slot", pos, pos + indexfile.SLOT_SIZE, {"slot": wanted.slot, "newestIndex": number})
     before = None
     for entry in walk_chain(
         number, header.entry_count, lambda number: read_entry(source.reader, number, slot_count)
@@ -309,14 +284,12 @@ def _chain(
         shown = _entry_values(before, values, slot_count, header.begin_timestamp)
         note = "" if shown["slot"] == wanted.slot else f"the hash belongs to slot {shown['slot']}"
         if wanted.has_offset(entry.physical_offset) and wanted.has_time(shown["timestamp"]):
-            yield dump_item.Item("entry", pos, pos + indexfile.ENTRY_SIZE, shown, note)
+            yield Item("entry", pos, pos + indexfile.ENTRY_SIZE, shown, note)
     missing = indexfile.entry_pos(number, slot_count)
     is_cut = 0 < number <= header.entry_count and missing + indexfile.ENTRY_SIZE > source.size
     pos = missing if is_cut else pos
     reason = _why_ended(number, before, header.entry_count, is_cut=is_cut)
-    yield dump_item.Item(
-        "chain-end", pos, pos, {"slot": wanted.slot, "chainEnd": reason}, f"the chain ends: {reason}"
-    )
+    yield Item("chain-end", pos, pos, {"slot": wanted.slot, "chainEnd": reason}, f"the chain ends: {reason}")
 
 
 def _why_ended(number: int, before: int | None, used: int, *, is_cut: bool) -> str:
@@ -339,23 +312,16 @@ SPECS = {
             *dump_item.layout_columns(tiered.TIERED_INDEX_HEADER),
             Column("slot", "int"),
             *dump_item.layout_columns(tiered.TIERED_COMPACTED_SLOT),
-            Column("newestItem", "int"),
-            Column("item", "int"),
+            *of_kind("int", "newestItem", "item"),
             *dump_item.layout_columns(tiered.TIERED_INDEX_ITEM),
-            Column("storeTime", "int"),
-            Column("count", "int"),
+            *of_kind("int", "storeTime", "count"),
         ),
         (
-            dump_item.TextColumn("slot", "slot", 8),
+            *dump_item.text_columns(slot=8),
             dump_item.TextColumn("items_pos", "position", 10),
             dump_item.TextColumn("items_size", "length", 10),
-            dump_item.TextColumn("item", "item", 9),
-            dump_item.TextColumn("hash", "hash", 12),
-            dump_item.TextColumn("topicId", "topicId", 8),
-            dump_item.TextColumn("queueId", "queueId", 8),
-            dump_item.TextColumn("offset", "offset", 14),
-            dump_item.TextColumn("size", "size", 8),
-            dump_item.TextColumn("storeTime", "storeTime", 24, render=timestamp),
+            *dump_item.text_columns(item=9, hash=12, topicId=8, queueId=8, offset=14, size=8),
+            *dump_item.text_columns(times=("storeTime",), storeTime=24),
         ),
         ("slot", "queue_id", "physical_offsets", "begin", "end"),
         tiered_items,

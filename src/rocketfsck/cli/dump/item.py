@@ -15,12 +15,13 @@ own, named `(unknown)`. Lines that only repeat the one above are folded into one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rocketfsck.cli.output import BodyForm, Column
+from rocketfsck.cli.output import BodyForm, Column, of_kind
 from rocketfsck.cli.show.text import count_of, timestamp, visible
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.layout import Field, Layout, shown_name
@@ -255,12 +256,7 @@ class DumpSource:
         return end
 
 
-COMMON_COLUMNS = (
-    Column("kind", "text"),
-    Column("file", "name"),
-    Column("start", "int"),
-    Column("end", "int"),
-)
+COMMON_COLUMNS = (Column("kind", "text"), Column("file", "name"), *of_kind("int", "start", "end"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +292,16 @@ class TextColumn:
         if value is None:
             return ""
         return self.render(value) if self.render else value_text(value)
+
+
+def text_columns(
+    left: Collection[str] = (), times: Collection[str] = (), **widths: int
+) -> tuple[TextColumn, ...]:
+    """Columns of the text form by their widths: `left` are texts, `times` points in time, others numbers."""
+    return tuple(
+        TextColumn(name, name, width, name not in left, timestamp if name in times else None)
+        for name, width in widths.items()
+    )
 
 
 class Spec(NamedTuple):
@@ -364,6 +370,14 @@ def layout_spans(
             spans.append(Span(declared.name, pos, pos + size, text, secret))
         pos += size
     return spans
+
+
+def layout_item(
+    kind: str, layout: Layout, start: int, values: Mapping[str, Any], note: str = "", **more: Any
+) -> Item:
+    """A structure at `start` as an item, with its fields as spans."""
+    spans = partial(layout_spans, layout, start, values)
+    return Item(kind, start, start + layout.size, values, note, spans, **more)
 
 
 def layout_columns(layout: Layout) -> tuple[Column, ...]:

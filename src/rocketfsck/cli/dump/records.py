@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.dump import item
+from rocketfsck.cli.dump import item as dump_item
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item
 from rocketfsck.cli.output import COLUMNS, BodyForm, Column, body_values
-from rocketfsck.cli.show.text import count_of, timestamp, visible
+from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.common.rows import ColumnKind
 from rocketfsck.formats import magic, properties, record, tiered
 from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
@@ -51,7 +52,7 @@ def sys_flag_text(sys_flag: int) -> str:
     return f"{sys_flag:#x}" + (f" {', '.join(words)}" if words else "")
 
 
-def record_spans(source: item.DumpSource, start: int, end: int, body: BodyForm) -> list[item.Span]:
+def record_spans(source: DumpSource, start: int, end: int, body: BodyForm) -> list[dump_item.Span]:
     """The fields that are in `start:end` of a file, as far as each lies wholly inside."""
     return list(_Fields(source, start, end, body).spans())
 
@@ -59,14 +60,14 @@ def record_spans(source: item.DumpSource, start: int, end: int, body: BodyForm) 
 class _Fields:
     """A walk over the fields of one record; it ends at the first that does not fit."""
 
-    def __init__(self, source: item.DumpSource, start: int, end: int, body: BodyForm) -> None:
+    def __init__(self, source: DumpSource, start: int, end: int, body: BodyForm) -> None:
         self.source = source
         self.pos = start
         self.end = end
         self.body = body
         self.numbers: dict[str, int] = {}
 
-    def spans(self) -> Iterator[item.Span]:
+    def spans(self) -> Iterator[dump_item.Span]:
         for declared in record.RECORD.fields:
             size = self._size(declared.name, declared.kind, declared.size)
             if size < 0 or self.pos + size > self.end:
@@ -75,7 +76,7 @@ class _Fields:
             if not size:
                 continue
             if declared.name == "body":
-                yield item.Span("body", start, self.pos, "", self.body == "none")
+                yield dump_item.Span("body", start, self.pos, "", self.body == "none")
                 continue
             data = self.source.read(start, size)
             if declared.name == "properties":
@@ -83,7 +84,7 @@ class _Fields:
                 continue
             if declared.kind != "bytes":
                 self.numbers[declared.name] = int.from_bytes(data, "big", signed=True)
-            yield item.Span(declared.name, start, self.pos, self._text(declared.name, data))
+            yield dump_item.Span(declared.name, start, self.pos, self._text(declared.name, data))
 
     def _size(self, name: str, kind: str, fixed: int | None) -> int:
         if name in _HOST_BITS:
@@ -107,10 +108,10 @@ class _Fields:
             return f"0x{value & 0xFFFFFFFF:08x} {_MAGIC_NAMES.get(value, 'no known magic code')}"
         if name == "sysFlag":
             return sys_flag_text(value)
-        return item.field_text(record.RECORD.field(name), value)
+        return dump_item.field_text(record.RECORD.field(name), value)
 
 
-def _property_spans(data: bytes, start: int) -> Iterator[item.Span]:
+def _property_spans(data: bytes, start: int) -> Iterator[dump_item.Span]:
     """One span a property, its separator included."""
     pos = 0
     while pos < len(data):
@@ -118,41 +119,24 @@ def _property_spans(data: bytes, start: int) -> Iterator[item.Span]:
         end = len(data) if at < 0 else at + 1
         name, separator, value = data[pos:end].removesuffix(b"\x02").partition(b"\x01")
         if separator:
-            yield item.Span(f"properties.{visible(name)}", start + pos, start + end, f'"{visible(value)}"')
+            yield dump_item.Span(
+                f"properties.{visible(name)}", start + pos, start + end, f'"{visible(value)}"'
+            )
         else:
-            yield item.Span("properties", start + pos, start + end, f'no pair: "{visible(name)}"')
+            yield dump_item.Span("properties", start + pos, start + end, f'no pair: "{visible(name)}"')
         pos = end
 
 
-FILTERS = (
-    "topic",
-    "queue_id",
-    "tag",
-    "key",
-    "begin",
-    "end",
-    "physical_offsets",
-    "queue_offsets",
-)
+FILTERS = ("topic", "queue_id", "tag", "key", "begin", "end", "physical_offsets", "queue_offsets")
 TEXT = (
-    item.TextColumn("physicalOffset", "physicalOffset", 14),
-    item.TextColumn("totalSize", "totalSize", 9),
-    item.TextColumn("storeTimestamp", "storeTimestamp", 24, render=timestamp),
-    item.TextColumn("topic", "topic", 20, right=False),
-    item.TextColumn("queueId", "queueId", 7),
-    item.TextColumn("queueOffset", "queueOffset", 11),
-    item.TextColumn("tags", "tags", 8, right=False),
-    item.TextColumn("keys", "keys", 16, right=False),
-    item.TextColumn("uniqKey", "uniqKey", 32, right=False),
+    *dump_item.text_columns(times=("storeTimestamp",), physicalOffset=14, totalSize=9, storeTimestamp=24),
+    *dump_item.text_columns(left=("topic",), topic=20, queueId=7, queueOffset=11),
+    *dump_item.text_columns(left=("tags", "keys", "uniqKey"), tags=8, keys=16, uniqKey=32),
 )
 
 _KINDS: dict[ValueKind, ColumnKind] = {
-    "i4": "int",
-    "i8": "int",
-    "text": "text",
-    "words": "json",
-    "map": "map",
-}
+    "i4": "int", "i8": "int", "text": "text", "words": "json", "map": "map",
+}  # fmt: skip
 _SHOWN = tuple(
     column
     for column in (*NUMBERS, *DERIVED)
@@ -179,7 +163,7 @@ _REASONS = {
 }
 
 
-def columns(wanted: item.DumpFilter) -> tuple[Column, ...]:
+def columns(wanted: DumpFilter) -> tuple[Column, ...]:
     """The machine columns; the body's depend on --body."""
     return (
         Column("topic", "name"),
@@ -191,7 +175,7 @@ def columns(wanted: item.DumpFilter) -> tuple[Column, ...]:
     )
 
 
-def log_items(source: item.DumpSource, wanted: item.DumpFilter) -> Iterator[item.Item]:
+def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
     from rocketfsck.scan.log.live import LiveScan
     from rocketfsck.scan.log.resync import RegionKind
@@ -229,26 +213,26 @@ def log_items(source: item.DumpSource, wanted: item.DumpFilter) -> Iterator[item
                 yield region_item(source, wanted, found)
 
 
-def _is_log(source: item.DumpSource) -> bool:
+def _is_log(source: DumpSource) -> bool:
     """Whether the file is one of the commit log: in what is copied from it nothing is stale."""
     if source.store is None:
         return "compactionLog" not in Path(source.reader.path).parts and not _is_segment(source)
     return any(str(file.path) == source.reader.path for file in source.store.commitlog.files)
 
 
-def _is_segment(source: item.DumpSource) -> bool:
+def _is_segment(source: DumpSource) -> bool:
     """Whether the file is a log segment of tiered storage, which has no fixed length."""
     return tiered.segment_offset(Path(source.reader.path).name) is not None
 
 
-def _only_records(wanted: item.DumpFilter) -> bool:
+def _only_records(wanted: DumpFilter) -> bool:
     """Whether a filter asks for something that only records have."""
     asked = (wanted.topic, wanted.queue_id, wanted.tag, wanted.key, wanted.queue_offsets)
     return any(value is not None for value in (*asked, wanted.begin, wanted.end))
 
 
-def region_item(source: item.DumpSource, wanted: item.DumpFilter, region: Region) -> item.Item:
-    """A region that is not records, as an item."""
+def region_item(source: DumpSource, wanted: DumpFilter, region: Region) -> Item:
+    """A region that is not records, as an"""
     kind = str(region.kind)
     reason = _REASONS.get(str(region.reason), str(region.reason))
     note = f"{count_of(region.size, 'byte')}{f': {reason}' if reason else ''}"
@@ -256,16 +240,10 @@ def region_item(source: item.DumpSource, wanted: item.DumpFilter, region: Region
     if kind == "blank":
         header = record.BLANK.parse(source.read(region.start, record.BLANK.size))
         note = f"end of the file's records, totalSize {header['totalSize']}{f': {reason}' if reason else ''}"
-        return item.Item(
-            kind,
-            region.start,
-            region.end,
-            {**header, **values},
-            note,
-            lambda: item.layout_spans(record.BLANK, region.start, header),
-        )
+        blank = dump_item.layout_item(kind, record.BLANK, region.start, header, note)
+        return replace(blank, end=region.end, values={**header, **values})
     partial = kind in ("torn", "malformed", "damaged")
-    return item.Item(
+    return Item(
         kind,
         region.start,
         region.end,
@@ -275,10 +253,8 @@ def region_item(source: item.DumpSource, wanted: item.DumpFilter, region: Region
     )
 
 
-def record_item(
-    source: item.DumpSource, wanted: item.DumpFilter, message: Message, *, stale: bool
-) -> item.Item:
-    """A record as an item."""
+def record_item(source: DumpSource, wanted: DumpFilter, message: Message, *, stale: bool) -> Item:
+    """A record as an"""
     from rocketfsck.scan.columns import Fault
 
     if _is_segment(source):  # its records go up to its very end
@@ -287,9 +263,7 @@ def record_item(
     values = message_values(message) | ({"reason": STALE} if stale else {})
     values |= body_values(message, wanted.body)
     note = ", ".join(word for word in (STALE_NOTE if stale else "", _note(message)) if word)
-    return item.Item(
-        "record", start, end, values, note, lambda: record_spans(source, start, end, wanted.body)
-    )
+    return Item("record", start, end, values, note, lambda: record_spans(source, start, end, wanted.body))
 
 
 def message_values(message: Message) -> dict[str, Any]:
@@ -316,4 +290,4 @@ def _note(message: Message) -> str:
     return ", ".join((*said, *(f"odd: {name}" for name in message.fault_names)))
 
 
-SPECS = {"commitlog": item.Spec(columns, TEXT, FILTERS, log_items)}
+SPECS = {"commitlog": dump_item.Spec(columns, TEXT, FILTERS, log_items)}

@@ -8,7 +8,7 @@ from typing import Any
 from rocketfsck.cli.dump.item import COMMON_COLUMNS, DumpFilter, Item, Kind, TextColumn, load_kind
 from rocketfsck.cli.dump.records import message_values
 from rocketfsck.cli.dump.render import TextRenderer
-from rocketfsck.cli.output import BodyForm, Column, body_values
+from rocketfsck.cli.output import BodyForm, Column, body_values, of_kind
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.common.documents import members
@@ -32,8 +32,7 @@ def found_columns(body: BodyForm) -> tuple[Column, ...]:
         Column("offset", "int"),
         Column("offset_message_id", "text"),
         Column("live", "bool"),
-        Column("via", "json"),
-        Column("queues", "json"),
+        *of_kind("json", "via", "queues"),
         *load_kind("commitlog", DumpFilter(body=body)).columns[len(COMMON_COLUMNS) :],
     )
 
