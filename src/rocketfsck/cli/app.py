@@ -23,7 +23,7 @@ from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING, load_command
 from rocketfsck.cli.lang import chosen_language, said, speak
 from rocketfsck.cli.settings import Settings, common_params
-from rocketfsck.cli.show.text import SpokenContext, terminal_columns, visible
+from rocketfsck.cli.show.text import SpokenContext, sentence, terminal_columns
 from rocketfsck.common.outputs import limited
 
 # Signals that end a command: SIGTERM and SIGHUP end it as Ctrl-C does, and nothing is left of its work.
@@ -252,4 +252,4 @@ def _unexpected(error: Exception) -> int:
 def _complain(*lines: str) -> None:
     """Lines on standard error; whatever is quoted in them, each stays one printable line."""
     for line in lines:
-        print(said(visible(line, keep_backslash=True)), file=sys.stderr)
+        print(said(sentence(line)), file=sys.stderr)

@@ -15,7 +15,7 @@ from itertools import chain
 import click
 
 from rocketfsck.cli.lang import said, say_line
-from rocketfsck.cli.show.text import count_of, shorten, visible
+from rocketfsck.cli.show.text import count_of, sentence, shorten, visible
 from rocketfsck.repair.plan.law import all_assumptions, dependents
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.planning import all_repairs
@@ -27,7 +27,6 @@ LEGEND = (
     "  a  carry out this kind and all that follow; what is assumed is asked for all the same",
     "  q  stop: nothing is changed",
 )
-_PLURALS = {"entry": "entries"}
 _SHOWN = 12
 
 
@@ -117,7 +116,7 @@ def _facts(same: Sequence[Action]) -> str:
         losses[loss.what] = losses.get(loss.what, 0) + loss.count
     facts = [count_of(len(same), "action")]
     if losses:
-        lost = (count_of(count, visible(what), _PLURALS.get(what)) for what, count in losses.items())
+        lost = (count_of(count, visible(what)) for what, count in losses.items())
         facts.append(f"loses {', '.join(lost)}")
     assumed = _assumed(same)
     if assumed:
@@ -128,7 +127,7 @@ def _facts(same: Sequence[Action]) -> str:
 def _help(name: str, same: Sequence[Action]) -> Iterator[str]:
     """What this kind does, action by action, and what may be answered."""
     for action in same[:_SHOWN]:
-        yield f"  {visible(action.target) or 'the store'}: {visible(action.note, keep_backslash=True)}"
+        yield f"  {visible(action.target) or 'the store'}: {sentence(action.note)}"
     if len(same) > _SHOWN:
         yield f"  … {len(same) - _SHOWN:,} more"
     yield f"  `rocketfsck explain {name}` says more."

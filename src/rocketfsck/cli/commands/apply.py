@@ -19,7 +19,7 @@ from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_o
 from rocketfsck.cli.config import policy_in_force
 from rocketfsck.cli.output import Destination, open_output, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
-from rocketfsck.cli.show.text import Palette, text_columns, visible
+from rocketfsck.cli.show.text import Palette, sentence, text_columns
 from rocketfsck.commands.apply import ApplyCommand, PlanCommand, UndoCommand, apply, plan, undo
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
@@ -86,7 +86,7 @@ def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palett
     if plan.actions:
         command = f"rocketfsck apply {shlex.quote(str(path if output is None else output))}"
         options = assume_options(all_assumptions(plan.actions))
-        stream.write(f"Next: {palette.good(visible(command + options, keep_backslash=True))}\n")
+        stream.write(f"Next: {palette.good(sentence(command + options))}\n")
         if options:
             stream.write(
                 "  if what is assumed is right; --broker-conf FILE lets the broker's settings say so\n"

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import Destination, open_output, write_page
 from rocketfsck.cli.paramtypes import Jobs
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence, visible
 from rocketfsck.commands.bugreport import BugReport, BugReportCommand, bugreport
 from rocketfsck.commands.certify import Certificate, CertifyAnswer, CertifyCommand, certify
 from rocketfsck.commands.shared import StoreOptions, refuse_inside
@@ -69,7 +69,7 @@ def _archive_lines(about: BugReport, output: Path) -> Iterator[str]:
         if about.new_count:
             yield f"  {count_of(about.new_count, 'finding')} only in the copy"
         for item in about.left_out[:_SHOWN]:
-            yield f"  left out: {visible(item.what)}: {visible(item.reason, keep_backslash=True)}"
+            yield f"  left out: {visible(item.what)}: {sentence(item.reason)}"
     yield "Look through the archive before you send it: its README.txt says what can still be read."
 
 

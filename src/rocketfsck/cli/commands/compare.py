@@ -16,7 +16,7 @@ from rocketfsck.cli.output import Destination, open_output
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.start import verdict_lines
-from rocketfsck.cli.show.text import Palette, byte_size, count_of, text_columns, timestamp, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, sentence, text_columns, timestamp, visible
 from rocketfsck.commands.compare import (
     CompareCommand,
     SalvageCommand,
@@ -194,7 +194,7 @@ def _write_plan(
         names = shlex.join(map(str, stores))
         again = f"rocketfsck compare {names} --heal -o plan.json"
         command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
-        stream.write(f"Next: {palette.good(visible(command, keep_backslash=True))}\n")
+        stream.write(f"Next: {palette.good(sentence(command))}\n")
 
 
 def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -170,7 +170,7 @@ def _store_lines(made: model.ConvertedStore, what: str) -> Iterator[str]:
     for part in made.parts_left_out:
         yield f"  without {visible(part.path)}: {part.reason}"
     if made.unagreed_count:
-        yield f"  the last {count_of(made.unagreed_count, 'entry', 'entries')} may be on this node alone"
+        yield f"  the last {count_of(made.unagreed_count, 'entry')} may be on this node alone"
     yield f"Written: {visible(str(made.into))}"
     yield from (f"  {line}" for line in verdict_lines(made.starts))
     todo = NEXT[what].format(log=made.commitlog_file_size, queue=made.consumequeue_file_size)

@@ -15,7 +15,7 @@ import click
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import FORMATS, Destination, Table, open_output, schema_with_texts
 from rocketfsck.cli.settings import settings_of
-from rocketfsck.cli.show.text import Palette, aligned, text_columns, visible, wrapped
+from rocketfsck.cli.show.text import Palette, aligned, sentence, text_columns, visible, wrapped
 from rocketfsck.commands import explain as commands_explain
 from rocketfsck.common.documents import json_text, members
 from rocketfsck.common.options import Argument, beginning
@@ -151,7 +151,7 @@ def _log(found: commands_explain.ExplainAnswer, palette: Palette) -> Iterator[st
 
 
 def _excerpt(item: commands_explain.ExplainedLine, columns: int) -> str:
-    text = visible(item.answer.template or item.answer.text, keep_backslash=True)
+    text = sentence(item.answer.template or item.answer.text)
     return text if len(text) <= columns else text[: columns - 1] + "…"
 
 
@@ -164,7 +164,7 @@ WEIGHTS = {
 
 def _line(item: commands_explain.ExplainedLine, palette: Palette, columns: int) -> Iterator[str]:
     answer, family = item.answer, item.answer.family
-    shown = visible(" ".join(answer.text[:1000].split()), keep_backslash=True)
+    shown = sentence(" ".join(answer.text[:1000].split()))
     yield palette.bold(shown if len(shown) <= 2 * columns else shown[: 2 * columns - 1] + "…")
     yield ""
     yield from wrapped(answer.meaning, columns, "  ")
@@ -183,12 +183,12 @@ def _line(item: commands_explain.ExplainedLine, palette: Palette, columns: int) 
             [("apache/rocketmq", ", ".join(issue.text for issue in family.issues))] if family.issues else []
         )
     for place in item.places:
-        rows.append(("in this store", visible(place.says, keep_backslash=True)))
+        rows.append(("in this store", sentence(place.says)))
     if item.rules:
         rows.append(("quick check", f"{' '.join(item.rules)} in these files"))
     for title, text in rows:
         yield from wrapped(f"{title}: {text}", columns, "  ")
-    yield from (f"  next: {visible(command, keep_backslash=True)}" for command in item.next)
+    yield from (f"  next: {sentence(command)}" for command in item.next)
     yield ""
 
 

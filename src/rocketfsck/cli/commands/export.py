@@ -12,7 +12,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, plain_values, to_json
 from rocketfsck.cli.paramtypes import ROWS_SIZE, Jobs, max_memory
-from rocketfsck.cli.show.text import byte_size, count_of, visible
+from rocketfsck.cli.show.text import byte_size, count_of, sentence, visible
 from rocketfsck.commands.export import ExportCommand, export
 from rocketfsck.common.options import PutAfter
 
@@ -43,7 +43,7 @@ def export_command(line: ExportLine) -> int:
     answer = export(line)
     result, options = answer.result, answer.options
     for name, error in result.failed:
-        say_line(f"Error: {visible(name)}: {visible(error, keep_backslash=True)}", err=True)
+        say_line(f"Error: {visible(name)}: {sentence(error)}", err=True)
     if line.answer.form == "json":
         click.echo(to_json(export_json(result, options), indent=2))
     else:

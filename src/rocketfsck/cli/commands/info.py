@@ -13,7 +13,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Column, Destination, Table, of_kind
 from rocketfsck.cli.paramtypes import Jobs, max_memory
-from rocketfsck.cli.show.text import text_columns, visible
+from rocketfsck.cli.show.text import sentence, text_columns, visible
 from rocketfsck.commands.info import CountCommand, InfoAnswer, InfoCommand, Part, count, info
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import Option, PutAfter
@@ -58,7 +58,7 @@ def count_command(line: CountLine) -> int:
     answer = count(line)
     statistics, wanted = answer.statistics, line.by or get_args(Part)
     for broker, error in statistics.failed:
-        say_line(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
+        say_line(f"Error: {visible(broker)}: {sentence(error)}", err=True)
     rows = (
         {column.name: row.get(column.name) for column in COLUMNS}
         for row in count_rows(statistics)

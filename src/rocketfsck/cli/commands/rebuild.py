@@ -14,7 +14,7 @@ from rocketfsck.cli.config import refuse_own_config
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.text import count_of, sentence, visible
 from rocketfsck.commands.rebuild import RebuildCommand, rebuild, rebuild_fleet
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
@@ -135,12 +135,12 @@ def _fleet_lines(found: RebuiltStores) -> Iterator[str]:
 
 def _said(row: RebuiltRow) -> str:
     if row.error is not None:
-        return f"{visible(row.root)}: {visible(row.error, keep_backslash=True)}"
+        return f"{visible(row.root)}: {sentence(row.error)}"
     parts = []
     if row.queue_count is not None:
         parts.append(f"{count_of(row.queue_count, 'queue')} with {count_of(row.unit_count or 0, 'unit')}")
     if row.index_file_count is not None:
-        entries = count_of(row.entry_count or 0, "entry", "entries")
+        entries = count_of(row.entry_count or 0, "entry")
         parts.append(f"{count_of(row.index_file_count, 'index file')} with {entries}")
     parts.append(f"of {count_of(row.record_count or 0, 'record')}")
     if row.damaged_file_count:
@@ -178,7 +178,7 @@ def _tell(rebuilt: Rebuilt, into: Path, version: str) -> None:
         units = f"{count_of(len(queues.queues), 'queue')} with {count_of(queues.unit_count, 'unit')}"
         parts.append(f"{units} in {' and '.join(places)}")
     if index is not None:
-        count = count_of(index.entry_count, "entry", "entries")
+        count = count_of(index.entry_count, "entry")
         parts.append(f"{count_of(len(index.files), 'index file')} with {count}")
     if rebuilt.checkpoint:
         parts.append("the checkpoint")

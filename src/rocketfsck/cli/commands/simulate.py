@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, Table, of_kind, plain_values
 from rocketfsck.cli.paramtypes import Jobs
-from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
+from rocketfsck.cli.show.text import aligned, sentence, shorten, text_columns
 from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
 from rocketfsck.common.options import Option, PutAfter
 
@@ -99,7 +99,7 @@ def _text(text: str | None) -> str | None:
     """Printable, and not longer than readers of timelines take."""
     if text is None:
         return None
-    shown = visible(text, keep_backslash=True)
+    shown = sentence(text)
     if len(shown.encode()) <= TEXT_LIMIT:
         return shown
     return shown.encode()[: TEXT_LIMIT - 3].decode("utf-8", "ignore") + "…"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import Span, hex32, hex_lines
 from rocketfsck.cli.output import NAMES
-from rocketfsck.cli.show.text import pad, shorten, table_columns, timestamp, visible
+from rocketfsck.cli.show.text import pad, sentence, shorten, table_columns, timestamp, visible
 
 if TYPE_CHECKING:
     from rocketfsck.cli.dump.item import DumpSource, Item, Kind
@@ -64,16 +64,16 @@ class TextRenderer:
         return "  ".join(padded).rstrip()
 
     def _note(self, item: Item) -> str:
-        text = visible(item.note, keep_backslash=True)
+        text = sentence(item.note)
         return self._palette.warning(text) if "odd: " in text else self._palette.dim(text)
 
     def _aside(self, item: Item) -> str:
-        note = visible(item.note, keep_backslash=True)
+        note = sentence(item.note)
         text = f"-- bytes {item.start} to {item.end}: {item.kind}{f', {note}' if note else ''}"
         return self._palette.warning(text) if item.kind in _ODD_KINDS else self._palette.dim(text)
 
     def _block(self, item: Item) -> Iterator[str]:
-        note = f"  {visible(item.note, keep_backslash=True)}" if item.note else ""
+        note = f"  {sentence(item.note)}" if item.note else ""
         yield self._palette.dim(f"-- bytes {item.start} to {item.end}: {item.kind}{note}")
         shown = {name: value for name, value in item.values.items() if not (name in NAMES and self._body)}
         broad = max(map(len, shown), default=0)
@@ -119,12 +119,12 @@ def _is_time(name: str) -> bool:
 def config_lines(value: Any) -> list[str]:
     """A JSON value, indented, every line printable."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    return [visible(line, keep_backslash=True) for line in text.split("\n")]
+    return [sentence(line) for line in text.split("\n")]
 
 
 def _body_lines(values: Mapping[str, Any]) -> Iterator[str]:
     if values.get("body_note"):
-        yield f"    body: {visible(values['body_note'], keep_backslash=True)}"
+        yield f"    body: {sentence(values['body_note'])}"
     body = values.get("body_decoded") or values.get("body_hex") or values.get("body")
     if body is None:
         return
@@ -133,7 +133,7 @@ def _body_lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 def hex_item_lines(source: DumpSource, item: Item, palette: Palette) -> Iterator[str]:
     """The item's bytes with its fields next to them; what is not a structure has only its kind there."""
-    note = f"  {visible(item.note, keep_backslash=True)}" if item.note else ""
+    note = f"  {sentence(item.note)}" if item.note else ""
     yield palette.bold(f"{item.kind}") + palette.dim(f"  bytes {item.start} to {item.end}{note}")
     spans: Iterable[Span] = item.spans() if item.spans else [Span(item.kind, item.start, item.end)]
     yield from hex_lines(source.read, spans, item.start, item.end, "  ", zero_until=source.zero_until)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from xml.sax.saxutils import escape, quoteattr
 
 from rocketfsck.cli.forms.checked import CheckSaid
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.text import count_of, sentence, visible
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rules.catalog import FAMILIES, RULES, Rule, describe
@@ -67,7 +67,7 @@ def _line(finding: Finding) -> str:
     place = visible(where.file) or "the store"
     if where.start is not None:
         place += f", byte {where.start}" if where.end is None else f", bytes {where.start} to {where.end}"
-    return f"{place}: {visible(describe(finding), keep_backslash=True)} [{finding.fingerprint}]"
+    return f"{place}: {sentence(describe(finding))} [{finding.fingerprint}]"
 
 
 def _fails(rule: Rule, report: Report) -> bool:
@@ -110,7 +110,7 @@ def _left_out(report: Report) -> Iterator[str]:
 
 
 def _left_out_case(item: NotChecked) -> str:
-    reason = visible(item.reason, keep_backslash=True)
+    reason = sentence(item.reason)
     name = _attributes(classname="rocketfsck.not-checked", name=visible(item.what) or reason, time="0")
     why = _attributes(message=reason)
     inside = f'<error{why} type="operational"/>' if item.operational else f"<skipped{why}/>"

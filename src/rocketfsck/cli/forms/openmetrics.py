@@ -14,7 +14,7 @@ from typing import get_args
 
 from rocketfsck._version import __version__
 from rocketfsck.cli.forms.checked import CheckSaid
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence
 from rocketfsck.pipeline.fleet.model import ORDER, FleetReport, StoreRow
 from rocketfsck.pipeline.sources import broker_name
 from rocketfsck.repair.state import State
@@ -197,4 +197,4 @@ def _lines(metric: Metric, samples: Samples) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     """A label's value: what is not printable as escapes, then as the format quotes."""
-    return visible(text, keep_backslash=True).translate(_ESCAPES)
+    return sentence(text).translate(_ESCAPES)

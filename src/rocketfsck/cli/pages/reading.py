@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.show.replication import group_lines
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence
 from rocketfsck.common.documents import from_document
 from rocketfsck.common.rows import named_row
 from rocketfsck.errors import StoreError, UsageError
@@ -120,7 +120,7 @@ def refuse_other_store(report: Report, store: Store, advice: str) -> None:
     ]
     if not differing:
         return
-    root = visible(then.root, keep_backslash=True)
+    root = sentence(then.root)
     which = "this store in another state" if then.root == now.root else f"another store, {root}"
     raise UsageError(f"the report is about {which}, with {', '.join(differing)}: {advice}")
 

@@ -17,7 +17,7 @@ from typing import Any
 from rocketfsck.cli.output import Column, Table
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import QueryRequest
-from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, aligned, count_of, sentence, shorten, timestamp, visible
 from rocketfsck.commands.query import BrokerTime, OffsetsFound, QueryAnswer, Scanned, TextFound
 from rocketfsck.common.documents import members
 from rocketfsck.common.rows import columns_of
@@ -39,14 +39,14 @@ def trace_lines(trace: Trace, palette: Palette, *, everything: bool = False) -> 
     if trace.key is not None:
         yield f"  key {visible(trace.key)}: hash {trace.key_hash}"
     for note in trace.notes:
-        yield f"  {visible(note, keep_backslash=True)}"
+        yield f"  {sentence(note)}"
     for step in trace.index_steps:
         yield from _step_lines(step, palette, everything)
     for scan in trace.scan_steps:
         size = scan.end_offset - scan.start_offset
         yield (
             f"  log {scan.start_offset} to {scan.end_offset} ({count_of(size, 'byte')}): "
-            f"{count_of(scan.record_count, 'message')} found; {visible(scan.why, keep_backslash=True)}"
+            f"{count_of(scan.record_count, 'message')} found; {sentence(scan.why)}"
         )
 
 
@@ -70,9 +70,9 @@ def _step_lines(step: IndexStep, palette: Palette, everything: bool) -> Iterator
     yield from aligned(rows)
     left = len(step.entries) - len(shown)
     if left:
-        yield palette.dim(f"    and {count_of(left, 'further entry', 'further entries')}")
+        yield palette.dim(f"    and {count_of(left, 'further entry')}")
     if step.ended:
-        text = f"    {visible(step.ended, keep_backslash=True)}"
+        text = f"    {sentence(step.ended)}"
         yield palette.warning(text) if step.broken else palette.dim(text)
 
 
@@ -80,9 +80,7 @@ def answer_lines(answer: Answer, palette: Palette) -> Iterator[str]:
     """What is to be said of an answer after its messages."""
     if answer.why:
         yield (
-            palette.warning(visible(answer.why, keep_backslash=True))
-            if not answer.found
-            else palette.dim(visible(answer.why, keep_backslash=True))
+            palette.warning(sentence(answer.why)) if not answer.found else palette.dim(sentence(answer.why))
         )
     if not answer.is_complete:
         yield palette.warning(NOT_SETTLED)
@@ -219,7 +217,7 @@ def write_time(asked: QueryRequest, answered: QueryAnswer[TimeAnswer] | QueryAns
 
 def _time_lines(answer: TimeAnswer, palette: Palette) -> Iterator[str]:
     if answer.why:
-        yield palette.warning(visible(answer.why, keep_backslash=True))
+        yield palette.warning(sentence(answer.why))
         return
     yield f"lower {answer.lower}{_at(answer.lower_timestamp)}"
     upper = "none" if answer.upper is None else str(answer.upper)
@@ -239,7 +237,7 @@ def write_life(asked: QueryRequest, answered: QueryAnswer[Life]) -> int:
 
     def lines(palette: Palette) -> Iterator[str]:
         if life.why:
-            yield palette.warning(visible(life.why, keep_backslash=True))
+            yield palette.warning(sentence(life.why))
         if life.records:
             named = f" with the unique key {visible(life.unique_key)}" if life.unique_key else ""
             yield palette.bold(f"{count_of(len(life.records), 'record')} of the message{named}")
@@ -257,7 +255,7 @@ def write_life(asked: QueryRequest, answered: QueryAnswer[Life]) -> int:
             (
                 "  " + ("" if event.timestamp is None else timestamp(event.timestamp)),
                 event.kind,
-                visible(event.text, keep_backslash=True),
+                sentence(event.text),
                 "" if event.offset is None else f"(record at {event.offset})",
             )
             for event in life.events
@@ -300,7 +298,7 @@ def write_offsets(asked: QueryRequest, answered: QueryAnswer[OffsetsFound]) -> i
 
     def lines(palette: Palette) -> Iterator[str]:
         if problem is not None:
-            yield palette.warning(visible(problem, keep_backslash=True))
+            yield palette.warning(sentence(problem))
         elif not queues and not groups:
             yield palette.warning("no such queue or group")
         if queues:
@@ -369,17 +367,15 @@ def write_evidence(asked: QueryRequest, answered: QueryAnswer[TextFound]) -> int
 
     def lines(palette: Palette) -> Iterator[str]:
         for item in found:
-            yield palette.bold(
-                f"{shorten(visible(text), NAME_SHOWN)} is {visible(item.says, keep_backslash=True)}"
-            )
+            yield palette.bold(f"{shorten(visible(text), NAME_SHOWN)} is {sentence(item.says)}")
             messages = FoundText(asked, palette)
             for message in item.found:
                 yield from messages.lines(message)
             if item.command:
-                yield f"  next: {visible(shlex.join(['rocketfsck', *item.command]), keep_backslash=True)}"
+                yield f"  next: {sentence(shlex.join(['rocketfsck', *item.command]))}"
         if not found:
             yield palette.warning(f"nothing in this store is {shown}")
-            yield f"a line of a broker's log, or a rule: {visible(log_line, keep_backslash=True)}"
+            yield f"a line of a broker's log, or a rule: {sentence(log_line)}"
 
     def rows() -> Iterator[dict[str, Any]]:
         for item in found:

@@ -18,7 +18,7 @@ from typing import Any
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.facts import NAME_SHOWN, write
 from rocketfsck.cli.query.options import QueryRequest
-from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, aligned, count_of, sentence, shorten, timestamp, visible
 from rocketfsck.commands.query import QueryAnswer
 from rocketfsck.common.rows import columns_of
 from rocketfsck.query import retention
@@ -123,7 +123,7 @@ def write_retention(asked: QueryRequest, answered: QueryAnswer[retention.Retenti
 def _lines(found: retention.Retention, palette: Palette) -> Iterator[str]:
     yield from _settings(found.rules, palette)
     if found.problem is not None:
-        yield palette.warning(visible(found.problem, keep_backslash=True))
+        yield palette.warning(sentence(found.problem))
     if len(found.files) < 2:
         yield palette.dim("no file to delete: a broker keeps the last one")
     else:

@@ -16,46 +16,50 @@ from rocketfsck.query.info import model
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics, KeyStatistics
+    from rocketfsck.query.counts import Tally
     from rocketfsck.query.info.statistics import Chains, RetentionInfo, SkewInfo, StatisticsInfo
 
 STATS_SHOWN = 20
 NAME_SHOWN = 60
 TEXT = ("topic", "day", "broker")
 """Columns that are not numbers."""
+Item = TypeVar("Item")
 
 
 def statistics_lines(facts: StatisticsInfo, palette: say.Palette, *, everything: bool) -> Iterator[str]:
     """The facts as text. `everything` shows all rows of every table, else the first of many."""
-    total = facts.total
-    yield ""
-    if total is None:
-        yield palette.bold("Messages: none")
-    else:
-        yield palette.bold(
-            f"Messages: {say.count_of(total.message_count, 'record')}, {say.byte_size(total.byte_count)}, "
-            f"stored {say.timestamp(total.first_timestamp)} to {say.timestamp(total.last_timestamp)}"
-        )
+    yield from ("", palette.bold(f"Messages: {_total(facts.total)}"))
+    if facts.total is not None:
         for title, names, items in (
             ("by topic", ("topic",), facts.topics),
             ("by queue", ("topic", "queue_id", "min_offset", "max_offset"), facts.queues),
             ("by day (UTC)", ("day",), facts.days),
         ):
             yield from tally_table(title, names, [dict(members(item)) for item in items], everything)
-    if facts.uncounted_queues:
-        yield (
-            f"  {say.count_of(facts.uncounted_queues, 'record belongs', 'records belong')} to queues "
-            "beyond those counted"
-        )
+    yield from _uncounted(facts.uncounted_queues, "to queues beyond those counted")
     yield from _retention_lines(facts.retention)
     for index in facts.indexes:
         yield from _skew_lines(index, palette)
+
+
+def _total(total: Tally | None) -> str:
+    """All messages, in words."""
+    if total is None:
+        return "none"
+    times = f"{say.timestamp(total.first_timestamp)} to {say.timestamp(total.last_timestamp)}"
+    return f"{say.count_of(total.message_count, 'record')}, {say.byte_size(total.byte_count)}, stored {times}"
+
+
+def _uncounted(count: int, what: str) -> Iterator[str]:
+    if count:
+        yield f"  {say.count_of(count, 'record belongs', 'records belong')} {what}"
 
 
 def tally_table(
     title: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], everything: bool
 ) -> Iterator[str]:
     """Tallies as a table, the columns `names` in front; the first of many unless `everything` is wanted."""
-    shown = rows if everything else rows[:STATS_SHOWN]
+    shown, more = _first(rows, everything)
     head = [name.replace("_", " ") for name in names]
     table = [[*head, "messages", "bytes", "first stored", "last stored"]]
     for row in shown:
@@ -66,8 +70,13 @@ def tally_table(
     numbers = [at for at, name in enumerate(names) if name not in TEXT]
     right = (*numbers, len(names), len(names) + 1)
     yield from (f"    {line}" for line in say.aligned(table, right=right))
-    if len(shown) < len(rows):
-        yield f"    … {len(rows) - len(shown):,} more (-v shows all)"
+    yield from more
+
+
+def _first(rows: Sequence[Item], everything: bool) -> tuple[Sequence[Item], list[str]]:
+    """The rows to show, all or the first of many, and what is said of the others."""
+    left = 0 if everything else max(len(rows) - STATS_SHOWN, 0)
+    return rows[: len(rows) - left], [f"    … {left:,} more (-v shows all)"] if left else []
 
 
 def _text(value: object) -> str:
@@ -84,15 +93,14 @@ def _retention_lines(retention: RetentionInfo) -> Iterator[str]:
 
 
 def _skew_lines(index: SkewInfo, palette: say.Palette) -> Iterator[str]:
-    yield ""
-    yield palette.bold(f"Chains of {say.visible(index.file)}")
+    yield from ("", palette.bold(f"Chains of {say.visible(index.file)}"))
     skew = index.skew
     if skew is None:
-        yield f"  {say.visible(index.error or '', keep_backslash=True)}"
+        yield f"  {say.sentence(index.error or '')}"
         return
     slots = f"{skew.used_slot_count:,} of {skew.slot_count:,} slots"
     even = f"{skew.expected_used_slot_count:,} if the keys were spread evenly"
-    yield f"  {say.count_of(skew.entry_count, 'entry', 'entries')} in {slots}; {even}"
+    yield f"  {say.count_of(skew.entry_count, 'entry')} in {slots}; {even}"
     rows = [[_range(item), say.count_of(item.slot_count, "slot")] for item in skew.chain_lengths]
     yield from (f"    {line}" for line in say.aligned(rows, right=(1,)))
     hot = skew.hot_key
@@ -100,16 +108,13 @@ def _skew_lines(index: SkewInfo, palette: say.Palette) -> Iterator[str]:
         name = "no record has a key with this hash"
         if hot.key is not None and hot.topic is not None:
             name = f"the key {say.visible(hot.key)} of {say.visible(hot.topic)}"
-        yield (
-            f"  longest: {say.count_of(skew.longest_chain, 'entry', 'entries')}, "
-            f"slot {skew.longest_chain_slot}; "
-            f"{hot.entry_count:,} of them have the hash {hot.key_hash} ({name})"
-        )
+        longest = f"{say.count_of(skew.longest_chain, 'entry')}, slot {skew.longest_chain_slot}"
+        yield f"  longest: {longest}; {hot.entry_count:,} of them have the hash {hot.key_hash} ({name})"
 
 
 def _range(item: Chains) -> str:
     low, high = item.from_, item.to
-    return say.count_of(low, "entry", "entries") if low == high else f"{low:,} to {high:,} entries"
+    return say.count_of(low, "entry") if low == high else f"{low:,} to {high:,} entries"
 
 
 TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -128,49 +133,30 @@ def count_lines(
     found: dict[str, list[dict[str, Any]]] = {}
     for row in count_rows(statistics):
         found.setdefault(row["by"], []).append(row)
-    total = statistics.total
     if "total" in wanted:
         stores = say.count_of(len(statistics.brokers), "store")
-        if total is None:
-            yield palette.bold(f"Messages of {stores}: none")
-        else:
-            yield palette.bold(
-                f"Messages of {stores}: {say.count_of(total.message_count, 'record')}, "
-                f"{say.byte_size(total.byte_count)}, "
-                f"stored {say.timestamp(total.first_timestamp)} to {say.timestamp(total.last_timestamp)}"
-            )
+        yield palette.bold(f"Messages of {stores}: {_total(statistics.total)}")
     for name, (title, columns) in TABLES.items():
         if name in wanted and name in found:
             yield from tally_table(title, columns, found[name], everything)
     for log in (log for _, log in statistics.brokers):
-        if log.uncounted_queues:
-            yield (
-                f"  {say.count_of(log.uncounted_queues, 'record belongs', 'records belong')} to queues "
-                "beyond those counted"
-            )
-        if log.uncounted_days:
-            yield (
-                f"  {say.count_of(log.uncounted_days, 'record belongs', 'records belong')} to topics and "
-                "days beyond those counted"
-            )
+        yield from _uncounted(log.uncounted_queues, "to queues beyond those counted")
+        yield from _uncounted(log.uncounted_days, "to topics and days beyond those counted")
     if "key" in wanted and statistics.keys is not None:
         yield from _key_lines(statistics.keys, everything)
 
 
 def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
     yield "  by key (words of KEYS)"
-    shown = keys.top if everything else keys.top[:STATS_SHOWN]
+    shown, more = _first(keys.top, everything)
     table = [["topic", "key", "messages"]]
     for item in shown:
         names = [say.shorten(say.visible(name), NAME_SHOWN) for name in (item.topic, item.key)]
         table.append([*names, f"{item.count:,}"])
     yield from (f"    {line}" for line in say.aligned(table, right=(2,)))
-    if len(shown) < len(keys.top):
-        yield f"    … {len(keys.top) - len(shown):,} more (-v shows all)"
-    yield (
-        f"    {say.count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different; about "
-        f"{keys.distinct_unique:,} different unique keys"
-    )
+    yield from more
+    words = f"{say.count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different"
+    yield f"    {words}; about {keys.distinct_unique:,} different unique keys"
     if not keys.is_complete:
         yield f"    other words may have up to {say.count_of(keys.missed, 'message')} each"
 
@@ -198,8 +184,6 @@ def count_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
 
 SHOWN = 12
 
-Item = TypeVar("Item")
-
 
 def store_lines(
     facts: model.StoreInfo, palette: say.Palette, *, columns: int, everything: bool
@@ -208,17 +192,13 @@ def store_lines(
     yield palette.bold(f"Store {say.visible(facts.root)}")
     yield from _written_by(facts.written_by, palette, columns)
     for note in facts.notes:
-        yield from say.wrapped(_sentence(f"{note.what}: {note.why}"), columns, "  ")
+        yield from say.wrapped(say.sentence(f"{note.what}: {note.why}"), columns, "  ")
     yield from _state(facts, palette, columns)
     yield from _commitlog(facts.commitlog, palette, everything)
     yield from _queues(facts.queues, palette, everything)
     yield from _indexes(facts.indexes, facts.geometry, palette, everything)
     yield from _small(facts, palette)
     yield from _geometry(facts.geometry, palette, columns)
-
-
-def _sentence(text: str) -> str:
-    return say.visible(text, keep_backslash=True)
 
 
 def _written_by(written: model.WrittenByInfo, palette: say.Palette, columns: int) -> Iterator[str]:
@@ -233,15 +213,13 @@ def _written_by(written: model.WrittenByInfo, palette: say.Palette, columns: int
         line += palette.warning(" (no known version fits all signs)")
     yield f"  {line}"
     for item in written.known_from:
-        yield from (
-            palette.dim(part)
-            for part in say.wrapped(_sentence(f"- {item.what}: {item.why}"), columns, "    ")
-        )
+        said = say.wrapped(say.sentence(f"- {item.what}: {item.why}"), columns, "    ")
+        yield from map(palette.dim, said)
 
 
 def _state(facts: model.StoreInfo, palette: say.Palette, columns: int) -> Iterator[str]:
     live = facts.live
-    text = f"broker: {live.state} ({_sentence(live.how)})"
+    text = f"broker: {live.state} ({say.sentence(live.how)})"
     if live.command:
         text += f": {say.visible(live.command)}"
     held = live.state == "held"
@@ -258,7 +236,7 @@ def _state(facts: model.StoreInfo, palette: say.Palette, columns: int) -> Iterat
     if checkpoint is None:
         yield palette.warning("  checkpoint: absent")
     elif checkpoint.error is not None:
-        yield palette.error(f"  checkpoint: {_sentence(checkpoint.error)}")
+        yield palette.error(f"  checkpoint: {say.sentence(checkpoint.error)}")
     else:
         rows = [
             (name, str(value), say.timestamp(value) if value and name.endswith("timestamp") else "")
@@ -275,7 +253,7 @@ def _group(facts: model.StoreInfo, palette: say.Palette, columns: int) -> Iterat
         ("dledger", facts.dledger, _node(facts.dledger)),
     ):
         if found is not None and found.error is not None:
-            text = f"{name}: {_sentence(found.error)}"
+            text = f"{name}: {say.sentence(found.error)}"
             yield from (palette.error(line) for line in say.wrapped(text, columns, "  "))
         elif found is not None:
             yield from say.wrapped(f"{name}: {words}", columns, "  ")
@@ -284,10 +262,8 @@ def _group(facts: model.StoreInfo, palette: say.Palette, columns: int) -> Iterat
 def _identity(found: model.IdentityInfo | None) -> str:
     if found is None or found.broker_name is None or found.cluster is None:
         return ""
-    return (
-        f"broker {say.visible(found.broker_name)}, id {found.broker_id}, cluster "
-        f"{say.visible(found.cluster)} ({say.visible(found.file)})"
-    )
+    name, cluster = say.visible(found.broker_name), say.visible(found.cluster)
+    return f"broker {name}, id {found.broker_id}, cluster {cluster} ({say.visible(found.file)})"
 
 
 def _node(info: model.NodeInfo | None) -> str:
@@ -314,7 +290,7 @@ def _table(rows: Iterator[list[str]], left_out: int, right: Sequence[int]) -> It
 
 
 def _error_or(facts: model.LogFileInfo | model.QueueInfo, cells: list[str]) -> list[str]:
-    return cells if facts.error is None else [*cells, _sentence(facts.error)]
+    return cells if facts.error is None else [*cells, say.sentence(facts.error)]
 
 
 def _commitlog(log: model.LogInfo, palette: say.Palette, everything: bool) -> Iterator[str]:
@@ -350,11 +326,8 @@ def _commitlog(log: model.LogInfo, palette: say.Palette, everything: bool) -> It
 def _queues(queues: Sequence[model.QueueInfo], palette: say.Palette, everything: bool) -> Iterator[str]:
     topics = len({queue.topic for queue in queues})
     size = sum(queue.files.byte_count for queue in queues)
-    yield ""
-    yield palette.bold(
-        f"Consume queues: {say.count_of(len(queues), 'queue')} of {say.count_of(topics, 'topic')}, "
-        f"{say.byte_size(size)}"
-    )
+    of_topics = f"{say.count_of(len(queues), 'queue')} of {say.count_of(topics, 'topic')}"
+    yield from ("", palette.bold(f"Consume queues: {of_topics}, {say.byte_size(size)}"))
     shown, left_out = _some(queues, everything)
 
     def rows() -> Iterator[list[str]]:
@@ -401,7 +374,7 @@ def _indexes(
             if index is None:
                 yield []
             elif (header := index.header) is None:
-                yield [say.visible(index.file), _sentence(index.error or "")]
+                yield [say.visible(index.file), say.sentence(index.error or "")]
             else:
                 yield [
                     say.visible(index.file),
@@ -415,74 +388,49 @@ def _indexes(
 
 
 def _small(facts: model.StoreInfo, palette: say.Palette) -> Iterator[str]:
-    rows = [["config", say.visible(file.file), say.byte_size(file.size)] for file in facts.configs]
+    rows = [("config", say.visible(file.file), file.size) for file in facts.configs]
+    for ext in facts.ext_queues:
+        name = f"extension of {say.shorten(say.visible(ext.topic), NAME_SHOWN)}/{ext.queue_id}"
+        rows.append((name, "without a consume queue" if ext.orphan else "", ext.files.byte_count))
     rows += [
-        [
-            f"extension of {say.shorten(say.visible(ext.topic), NAME_SHOWN)}/{ext.queue_id}",
-            "without a consume queue" if ext.orphan else "",
-            say.byte_size(ext.files.byte_count),
-        ]
-        for ext in facts.ext_queues
+        (say.visible(other.kind), say.visible(other.file), other.files.byte_count) for other in facts.others
     ]
-    rows += [
-        [
-            say.visible(other.kind),
-            say.visible(other.file),
-            say.byte_size(other.files.byte_count),
-        ]
-        for other in facts.others
-    ]
-    if rows:
-        yield ""
-        yield palette.bold("Other files")
-        yield from (f"  {line}" for line in say.aligned(rows, right=(2,)))
+    files = [(*names, say.byte_size(size)) for *names, size in rows]
     databases = [_families(other, other.rows) for other in facts.others if other.rows is not None]
-    if databases:
-        yield ""
-        yield palette.bold("Rows of the databases")
-        yield from (f"  {line}" for line in say.aligned(databases))
-    if facts.strays:
-        yield ""
-        yield palette.bold(palette.warning("Strays: no broker reads these files in their places"))
-        strays = (
-            [
-                say.visible(stray.file),
-                stray.reason,
-                say.byte_size(stray.size),
-                _sentence(stray.detail),
-            ]
-            for stray in facts.strays
-        )
-        yield from (f"  {line}" for line in say.aligned(strays, right=(2,)))
+    strays = [
+        (say.visible(stray.file), stray.reason, say.byte_size(stray.size), say.sentence(stray.detail))
+        for stray in facts.strays
+    ]
+    astray = palette.warning("Strays: no broker reads these files in their places")
+    for title, table in (("Other files", files), ("Rows of the databases", databases), (astray, strays)):
+        right = () if table is databases else (2,)
+        lines = (f"  {line}" for line in say.aligned(table, right=right))
+        yield from say.section(palette.bold(title), lines)
 
 
-def _families(database: model.OtherInfo, rows: model.FamiliesInfo) -> list[str]:
+def _families(database: model.OtherInfo, rows: model.FamiliesInfo) -> tuple[str, str]:
     """A database: how many rows its families have."""
     if rows.families is None:
-        return [say.visible(database.file), _sentence(database.error or "")]
+        return say.visible(database.file), say.sentence(database.error or "")
     about = "about " if rows.estimated else ""
     counts = (f"{say.visible(name)} {about}{count:,}" for name, count in rows.families.items())
-    return [say.visible(database.file), ", ".join(counts)]
+    return say.visible(database.file), ", ".join(counts)
 
 
 def _geometry(geometry: Mapping[str, model.SizeInfo], palette: say.Palette, columns: int) -> Iterator[str]:
     yield ""
     yield palette.bold("Geometry")
-    for line in say.aligned(
-        ([name, str(item.value), item.source, _sentence(item.note or "")] for name, item in geometry.items()),
-        right=(1,),
-    ):
-        yield f"  {say.shorten(line, columns)}"
+    rows = (
+        (name, str(item.value), item.source, say.sentence(item.note or "")) for name, item in geometry.items()
+    )
+    yield from (f"  {say.shorten(line, columns)}" for line in say.aligned(rows, right=(1,)))
 
 
 def file_lines(facts: model.FileInfo, palette: say.Palette) -> Iterator[str]:
     """A single file."""
     yield palette.bold(f"File {say.visible(facts.path)}")
     rows = [
-        (
-            name,
-            f"{say.visible(str(value))}  {say.timestamp(value) if _is_time(name, value) else ''}",
-        )
+        (name, f"{say.visible(str(value))}  {say.timestamp(value) if _is_time(name, value) else ''}")
         for name, value in members(facts)
         if name not in ("path", "allocated_size")
     ]

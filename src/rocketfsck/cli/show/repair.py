@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from rocketfsck.cli.show.report import paint
+from rocketfsck.cli.show.report import NOUNS, paint
 from rocketfsck.cli.show.start import comparison_lines
-from rocketfsck.cli.show.text import Palette, aligned_rows, byte_size, count_of, shorten, visible, wrapped
+from rocketfsck.cli.show.text import Palette, aligned_rows, section, sentence, shorten, some, wrapped
+from rocketfsck.common.wording import byte_size, count_of, visible
 from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
 from rocketfsck.repair.area.manifests import some_of
@@ -26,21 +27,25 @@ from rocketfsck.verify.rules.catalog import RULES
 
 SHOWN, NAME_SHOWN = 12, 60
 """Rows of a list, and characters of a name, that are shown."""
+_MORE = "… {:,} more; --format json has them all"
 
 
 def message_lines(before: Fates | None, after: Fates | None, palette: Palette) -> Iterator[str]:
     """What became of the messages, before and after; nothing where nothing changed."""
     if before is None or after is None or before == after:
         return
-    yield ""
-    yield palette.bold("Messages")
+    counts = ((text, getattr(before, name), getattr(after, name)) for name, text in _FATES.items())
     rows = [("", "before", "after")]
-    for name, text in _FATES.items():
-        then, now = getattr(before, name), getattr(after, name)
-        if then or now:
-            rows.append((text, f"{then:,}", f"{now:,}"))
-    for number, line in aligned_rows(rows, right=(1, 2), labels=True):
-        yield palette.dim(f"  {line}") if number == 0 else f"  {line}"
+    rows += [(text, f"{then:,}", f"{now:,}") for text, then, now in counts if then or now]
+    yield from section(palette.bold("Messages"), _under_head(rows, palette, "  ", labels=True))
+
+
+def _under_head(
+    rows: Sequence[Sequence[str]], palette: Palette, indent: str = "", *, labels: bool = False
+) -> Iterator[str]:
+    """A table with two columns of numbers below its head."""
+    for number, line in aligned_rows(rows, right=(1, 2), labels=labels):
+        yield palette.dim(f"{indent}{line}") if number == 0 else f"{indent}{line}"
 
 
 _FATES = {
@@ -55,13 +60,16 @@ _FATES = {
 """What is said of messages by their fate, in a table."""
 
 
+_NUMBERS = ("before", "kept", "corrected", "moved", "lost", "gained", "after")
+"""Members of an account, which are its columns, too."""
+
+
 def ledger_lines(ledger: Ledger, palette: Palette) -> Iterator[str]:
     """What became of the units of each queue and of the records of changed files; nothing where none did."""
     if not ledger.accounts:
         return
-    yield ""
-    yield palette.bold("Ledger (units of queues, records of the log)")
-    head = ("", "before", "kept", "corrected", "moved", "lost", "gained", "after")
+    yield from ("", palette.bold("Ledger (units of queues, records of the log)"))
+    head = ("", *_NUMBERS)
     shown = ledger.accounts[:SHOWN]
     rows = [head, *map(_account_row, shown)]
     for number, line in aligned_rows(rows, right=range(1, len(head))):
@@ -71,7 +79,7 @@ def ledger_lines(ledger: Ledger, palette: Palette) -> Iterator[str]:
         if account is not None and account.lost_ranges:
             yield f"    lost: {_ranges_text(account)}"
     if len(ledger.accounts) > SHOWN:
-        yield f"  … {len(ledger.accounts) - SHOWN:,} more; --format json has them all"
+        yield f"  {_MORE.format(len(ledger.accounts) - SHOWN)}"
     if ledger.filler_count > 0:
         yield f"  added: {count_of(ledger.filler_count, 'filler record')}, not counted as messages"
     others = count_of(ledger.unchanged_queue_count, "queue")
@@ -80,21 +88,10 @@ def ledger_lines(ledger: Ledger, palette: Palette) -> Iterator[str]:
 
 
 def _account_row(account: LedgerAccount) -> tuple[str, ...]:
-    name = (
-        "records of changed commit log files"
-        if account.kind == "log"
-        else f"{shorten(visible(account.topic), NAME_SHOWN)} queue {account.queue_id}"
-    )
-    numbers = (
-        account.before,
-        account.kept,
-        account.corrected,
-        account.moved,
-        account.lost,
-        account.gained,
-        account.after,
-    )
-    return name, *(f"{number:,}" for number in numbers)
+    name = "records of changed commit log files"
+    if account.kind != "log":
+        name = f"{shorten(visible(account.topic), NAME_SHOWN)} queue {account.queue_id}"
+    return name, *(f"{getattr(account, number):,}" for number in _NUMBERS)
 
 
 def _ranges_text(account: LedgerAccount) -> str:
@@ -127,9 +124,7 @@ def detail_lines(action: model.Action, limit: int) -> Iterator[str]:
             f"-w {item.queue_count} -p 6{_KINDS[item.queue_type]}"
             for item in action.arguments.topics
         ]
-    yield from (f"       {line}" for line in lines[:limit])
-    if len(lines) > limit:
-        yield f"       … {len(lines) - limit:,} more; --format json has them all"
+    yield from (f"       {line}" for line in some(lines, len(lines), limit, _MORE))
     if lines and isinstance(action.arguments, OffsetChanges):
         yield "     the same on a running broker from 5.0 on: mqadmin resetOffsetByTime -b BROKER"
         yield "       -g GROUP -t TOPIC -q QUEUE -o OFFSET -s now"
@@ -151,8 +146,6 @@ def _effect(change: OffsetChange) -> str:
     return f" ({words})"
 
 
-_NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-_PLURALS = {"entry": "entries"}
 _HOW = {"assumed": "assumed", "given": "given", "bytes": "known from the bytes"}
 
 
@@ -163,21 +156,17 @@ def plan_lines(plan: model.Plan, palette: Palette, columns: int, *, head: bool =
         found = severity_words(plan.counts, palette) or "nothing"
         yield f"  read as RocketMQ {visible(plan.store.version)}; found at level {plan.level}: {found}"
     if plan.actions:
-        yield ""
-        yield palette.bold("Planned actions, in order")
+        yield from ("", palette.bold("Planned actions, in order"))
     for number, action in enumerate(plan.actions, 1):
         yield from _action(number, action, palette, columns)
     losses = [*chain.from_iterable(action.losses for action in plan.actions)]
-    if losses:
-        yield ""
-        yield palette.bold("What is lost")
-        yield from _some((palette.warning(f"  {line}") for line in map(loss_text, losses)), len(losses))
+    lost = (palette.warning(f"  {line}") for line in map(loss_text, losses))
+    yield from section(palette.bold("What is lost"), _some(lost, len(losses)))
     gains = total_gains(plan.actions)
     if gains:
-        yield ""
-        yield palette.bold("What is regained")
+        yield from ("", palette.bold("What is regained"))
         for what, count in gains.items():
-            yield f"  {count_of(count, visible(what), _PLURALS.get(what))}"
+            yield f"  {count_of(count, visible(what))}"
         regained = [*chain.from_iterable(action.regained for action in plan.actions)]
         yield from _some((f"    {loss_text(gain)}" for gain in regained), len(regained))
     yield from _assumptions(all_assumptions(plan.actions), palette, columns)
@@ -200,41 +189,32 @@ def plan_lines(plan: model.Plan, palette: Palette, columns: int, *, head: bool =
 
 def _refused(refused: Sequence[model.RefusedAction], palette: Palette, columns: int) -> Iterator[str]:
     """Actions that a trial of the plan left out."""
-    if not refused:
-        return
-    yield ""
-    yield palette.bold("What is refused")
-    lines = (
-        line
-        for item in refused[:SHOWN]
-        for line in (
-            f"  {visible(f'{item.name} {item.target}')}",
-            *wrapped(visible(item.reason), columns, "    "),
-        )
-    )
-    yield from lines
-    if len(refused) > SHOWN:
-        yield f"  … {len(refused) - SHOWN:,} more; --format json has them all"
+
+    def lines() -> Iterator[str]:
+        for item in refused[:SHOWN]:
+            yield f"  {visible(f'{item.name} {item.target}')}"
+            yield from wrapped(visible(item.reason), columns, "    ")
+        yield from _some((), len(refused))
+
+    return section(palette.bold("What is refused"), lines())
 
 
 def severity_words(counts: Mapping[str, int], palette: Palette) -> str:
     """Counts by rule as "2 errors, 1 warning"."""
-    totals = dict.fromkeys(_NOUNS, 0)
+    totals = dict.fromkeys(NOUNS, 0)
     for rule, count in counts.items():
         totals[RULES[rule].severity] += count
     return ", ".join(
         paint(palette, severity, count_of(totals[severity], noun))
-        for severity, noun in _NOUNS.items()
+        for severity, noun in NOUNS.items()
         if totals[severity]
     )
 
 
 def _assumptions(items: Sequence[model.Assumption], palette: Palette, columns: int) -> Iterator[str]:
     """What the actions write by, and how each value is known: what is assumed one by one."""
-    if not items:
-        return
-    yield ""
-    yield palette.bold("What this relies on")
+    if items:
+        yield from ("", palette.bold("What this relies on"))
     for how, title in _HOW.items():
         found = [
             (f"{visible(item.name)} {shorten(visible(str(item.value)), NAME_SHOWN)}", visible(item.evidence))
@@ -251,10 +231,8 @@ def _assumptions(items: Sequence[model.Assumption], palette: Palette, columns: i
 
 def _notices(items: Sequence[model.Notice], palette: Palette, columns: int) -> Iterator[str]:
     """What the broker and its consumers will notice."""
-    if not items:
-        return
-    yield ""
-    yield palette.bold("What the broker and its consumers notice")
+    if items:
+        yield from ("", palette.bold("What the broker and its consumers notice"))
     for item in items:
         lines = wrapped(visible(notice_text(item)), columns, "  ")
         harmless = item.kind in KINDS and KINDS[item.kind].harmless
@@ -265,11 +243,11 @@ def _conflicts(plan: model.Plan, palette: Palette) -> Iterator[str]:
     """What another copy has and this store does not get."""
     if not plan.conflict_count:
         return
-    yield ""
-    yield palette.bold(f"What is not taken from the other copy: {count_of(plan.conflict_count, 'record')}")
+    count = count_of(plan.conflict_count, "record")
+    yield from ("", palette.bold(f"What is not taken from the other copy: {count}"))
     lines = (
         f"  {count_of(item.record_count, 'record')}, physical offset {item.start_offset} to "
-        f"{item.end_offset}: {visible(item.reason, keep_backslash=True)}"
+        f"{item.end_offset}: {sentence(item.reason)}"
         for item in plan.conflicts
     )
     yield from _some((palette.warning(line) for line in lines), len(plan.conflicts))
@@ -277,7 +255,7 @@ def _conflicts(plan: model.Plan, palette: Palette) -> Iterator[str]:
 
 def loss_text(loss: model.Loss | model.Gain) -> str:
     """A loss or a gain in a printable line, with its exact offsets."""
-    parts = [count_of(loss.count, visible(loss.what), _PLURALS.get(loss.what))]
+    parts = [count_of(loss.count, visible(loss.what))]
     if loss.topic is not None:
         queue = "" if loss.queue_id is None else f" queue {loss.queue_id}"
         parts.append(f"topic {shorten(visible(loss.topic), NAME_SHOWN)}{queue}")
@@ -296,7 +274,7 @@ def loss_text(loss: model.Loss | model.Gain) -> str:
 def _action(number: int, action: model.Action, palette: Palette, columns: int) -> Iterator[str]:
     target = visible(action.target) or "the store"
     yield f"  {number}. {palette.good(visible(action.name))} {palette.bold(target)}"
-    yield from wrapped(visible(action.note, keep_backslash=True), columns, "     ")
+    yield from wrapped(sentence(action.note), columns, "     ")
     yield from detail_lines(action, SHOWN)
     facts = []
     if action.why:
@@ -310,29 +288,23 @@ def _action(number: int, action: model.Action, palette: Palette, columns: int) -
 
 
 def _some(lines: Iterable[str], count: int) -> Iterator[str]:
-    for line, _ in zip(lines, range(SHOWN), strict=False):
-        yield line
-    if count > SHOWN:
-        yield f"  … {count - SHOWN:,} more; --format json has them all"
+    return some(lines, count, SHOWN, f"  {_MORE}")
 
 
 def _unanswered(
     title: str, items: Sequence[model.Unanswered], columns: int, palette: Palette
 ) -> Iterator[str]:
-    if not items:
-        return
-    yield ""
-    yield palette.bold(title)
+    if items:
+        yield from ("", palette.bold(title))
     alike: dict[str, list[model.Unanswered]] = {}
     for item in items[:SHOWN]:
         alike.setdefault(item.reason, []).append(item)
     for reason, same in alike.items():
         for item in same:
             name = paint(palette, RULES[item.rule].severity, item.rule)
-            yield f"  {name} {visible(item.message, keep_backslash=True)}"
-        yield from wrapped(visible(reason, keep_backslash=True), columns, "    ")
-    if len(items) > SHOWN:
-        yield f"  … {len(items) - SHOWN:,} more; --format json has them all"
+            yield f"  {name} {sentence(item.message)}"
+        yield from wrapped(sentence(reason), columns, "    ")
+    yield from _some((), len(items))
 
 
 def apply_lines(
@@ -348,8 +320,7 @@ def apply_lines(
             yield ""
         yield palette.bold("Done" if report.published else "Tried next to the store")
         yield from _some((f"  {visible(action)}" for action in report.actions), len(report.actions))
-        yield ""
-        yield palette.bold("Findings")
+        yield from ("", palette.bold("Findings"))
         yield from (f"  {line}" for line in _before_and_after(report, palette))
     yield from message_lines(report.messages_before, report.messages_after, palette)
     yield from ledger_lines(report.ledger, palette)
@@ -373,8 +344,7 @@ def _before_and_after(report: ApplyReport, palette: Palette) -> Iterator[str]:
         for rule in rules
         if RULES[rule].severity > Severity.INFO
     ]
-    for number, line in aligned_rows(rows, right=(1, 2)):
-        yield palette.dim(line) if number == 0 else line
+    return _under_head(rows, palette)
 
 
 def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str]:
@@ -409,7 +379,7 @@ def _undo_command(report: ApplyReport) -> str:
 
 
 def _next(command: str, palette: Palette, why: str = "Next") -> str:
-    return f"{why}: {palette.good(visible(command, keep_backslash=True))}"
+    return f"{why}: {palette.good(sentence(command))}"
 
 
 def undo_lines(report: UndoReport, palette: Palette) -> Iterator[str]:
@@ -422,7 +392,7 @@ def undo_lines(report: UndoReport, palette: Palette) -> Iterator[str]:
     else:
         yield f"{result}, but not all is as before the repair: {some_of(map(visible, report.not_restored))}."
         if report.messages.words:
-            yield f"Messages: {visible(report.messages.words, keep_backslash=True)}."
+            yield f"Messages: {sentence(report.messages.words)}."
     if report.kept:
         yield f"What had been written since is kept in {visible(report.kept)}."
     if report.kept_is_shared:

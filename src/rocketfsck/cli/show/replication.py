@@ -39,10 +39,9 @@ def replication_lines(found: configs.Replication) -> Iterator[str]:
     if found.parting is not None:
         terms = [_term(term) for term in found.parting.terms]
         what = "headers" if found.parting.in_header else "bodies"
-        yield (
-            f"DLedger's entries differ from {found.parting.physical_offset} on, entry "
-            f"{found.parting.index}: {terms[0]} in A, {terms[1]} in B; their {what} differ"
-        )
+        where = f"{found.parting.physical_offset} on, entry {found.parting.index}"
+        differ = f"{terms[0]} in A, {terms[1]} in B; their {what} differ"
+        yield f"DLedger's entries differ from {where}: {differ}"
     if found.ahead is not None:
         yield f"{found.ahead} has the later last entry: {found.ahead} may lead, and the other follows"
     if found.epochs is not None:
@@ -51,20 +50,17 @@ def replication_lines(found: configs.Replication) -> Iterator[str]:
         if epochs.common_epoch is None:
             yield "  no epoch begins at the same offset in both: a slave would copy everything again"
         else:
-            yield (
-                f"  epoch {epochs.common_epoch} is the last that both have: a slave continues from "
-                f"{epochs.consistent_offset}"
-            )
+            last = f"epoch {epochs.common_epoch} is the last that both have"
+            yield f"  {last}: a slave continues from {epochs.consistent_offset}"
 
 
 def _node(node: NodeSide) -> str:
     if node.last_index is None:
         return "no sound entry"
     agreed = "unknown" if node.committed_index is None else str(node.committed_index)
-    return (
-        f"entries {node.first_index} to {node.last_index}, the last of term {node.last_term}, which end at "
-        f"{node.end_offset}; agreed on up to {agreed}, votes in term {node.current_term}"
-    )
+    last = f"the last of term {node.last_term}, which end at {node.end_offset}"
+    agreed = f"agreed on up to {agreed}, votes in term {node.current_term}"
+    return f"entries {node.first_index} to {node.last_index}, {last}; {agreed}"
 
 
 def _term(term: int | None) -> str:
@@ -78,24 +74,16 @@ def config_lines(found: configs.ConfigsCompared) -> Iterator[str]:
         delays = found.delays
         yield f"Delay offsets differ at {say.count_of(delays.queue_count, 'level')}:"
         for name, change in (("B", delays.to_b), ("A", delays.to_a)):
-            again = say.count_of(change.again_count, "message")
-            yield (
-                f"  a broker that continues with {name} delivers {again} again, "
-                f"and passes over {change.skipped_count:,}"
-            )
+            again = f"delivers {say.count_of(change.again_count, 'message')} again"
+            yield f"  a broker that continues with {name} {again}, and passes over {change.skipped_count:,}"
         yield from _after(delays)
     for side in found.one_sided:
-        for noun, count, names in (
-            ("topic", side.topic_count, side.topics),
-            ("group", side.group_count, side.groups),
-        ):
+        topics, groups = ("topic", side.topic_count, side.topics), ("group", side.group_count, side.groups)
+        for noun, count, names in (topics, groups):
             if count:
                 yield f"Only {side.side} lists {say.count_of(count, noun)}: {_names(names, count)}"
-    yield from (
-        f"Groups and topics not compared: {say.visible(reason)}" for reason in found.not_compared[:SHOWN]
-    )
-    if len(found.not_compared) > SHOWN:
-        yield f"  and {len(found.not_compared) - SHOWN:,} more reasons (--format json has them)"
+    reasons = [f"Groups and topics not compared: {say.visible(reason)}" for reason in found.not_compared]
+    yield from say.some(reasons, len(reasons), SHOWN, "  and {:,} more reasons (--format json has them)")
 
 
 def differing_offsets(found: configs.ConfigsCompared) -> str:
@@ -126,9 +114,8 @@ def _committed(found: configs.OffsetsCompared) -> Iterator[str]:
 
 def _notice(change: configs.ConsumerEffect) -> str:
     counts = (("get up to {} again", change.again_count), ("never get up to {}", change.skipped_count))
-    return (
-        " and ".join(text.format(say.count_of(n, "message")) for text, n in counts if n) or "notice nothing"
-    )
+    noticed = [text.format(say.count_of(number, "message")) for text, number in counts if number]
+    return " and ".join(noticed) or "notice nothing"
 
 
 def _after(found: configs.OffsetsCompared) -> Iterator[str]:
@@ -237,11 +224,8 @@ def stores_lines(
     listed = worst if everything else [row for row in worst if not _is_sound(row)]
     shown = listed if everything else listed[:ROW_LIMIT]
     if shown:
-        yield ""
-        for number, line in enumerate(
-            say.aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
-        ):
-            yield f"  {palette.bold(line) if number == 0 else line}"
+        head, *rows = say.aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
+        yield from ("", f"  {palette.bold(head)}", *(f"  {row}" for row in rows))
     hidden = len(listed) - len(shown)
     if hidden:
         yield f"  and {say.count_of(hidden, 'store')} more: -v shows every store"
@@ -261,10 +245,8 @@ def _summary(report: FleetReport, base: str) -> str:
 
 
 def _since(report: FleetReport, oldest: int) -> str:
-    read, taken = (
-        say.byte_size(sum(getattr(row, name) or 0 for row in report.stores))
-        for name in ("read_byte_count", "taken_over_byte_count")
-    )
+    read = say.byte_size(sum(row.read_byte_count or 0 for row in report.stores))
+    taken = say.byte_size(sum(row.taken_over_byte_count or 0 for row in report.stores))
     oldest_read = say.timestamp(oldest)
     return f"{read} read, {taken} taken over; the part that was read longest ago was read {oldest_read}."
 
@@ -272,10 +254,8 @@ def _since(report: FleetReport, oldest: int) -> str:
 def _changes(report: FleetReport, since: int) -> str:
     compared = report.compared
     having = say.count_of(sum(bool(row.new_finding_count) for row in compared), "store")
-    new, gone = (
-        sum(getattr(row, name) or 0 for row in compared)
-        for name in ("new_finding_count", "gone_finding_count")
-    )
+    new = sum(row.new_finding_count or 0 for row in compared)
+    gone = sum(row.gone_finding_count or 0 for row in compared)
     rest = len(report.stores) - len(compared)
     more = f" Not compared: {say.count_of(rest, 'store')}." if rest else ""
     among = f" in {having}" if new else ""
@@ -326,12 +306,10 @@ def _end_of(text: str, room: int) -> str:
 def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iterator[str]:
     """Why stores, or files of them, could not be checked."""
     failed = [(row.root, text) for row in rows if (text := row.error or row.not_checked) is not None]
-    if not failed:
-        return
-    yield ""
-    yield "Could not be checked"
+    if failed:
+        yield from ("", "Could not be checked")
     for root, why in failed if everything else failed[:ERROR_LIMIT]:
-        yield from _item(f"{say.visible(root)}: {say.visible(why, keep_backslash=True)}", columns)
+        yield from _item(f"{say.visible(root)}: {say.sentence(why)}", columns)
 
 
 def _item(text: str, columns: int) -> Iterator[str]:
@@ -344,14 +322,11 @@ def _new(report: FleetReport, base: str, columns: int) -> Iterator[str]:
     """The first findings that the last run of their store did not have."""
     if not report.new_findings:
         return
-    yield ""
-    yield "New"
+    yield from ("", "New")
     for item in report.new_findings:
         name = say.visible(_below(str(item["root"]), base))
         where = say.visible(str(item["file"] or "the store"))
-        said = (
-            f"{item['rule']} {item['slug']} in {where}: {say.visible(item['message'], keep_backslash=True)}"
-        )
+        said = f"{item['rule']} {item['slug']} in {where}: {say.sentence(item['message'])}"
         yield from _item(f"{name}: {said}", columns)
     hidden = sum(row.new_finding_count or 0 for row in report.stores) - len(report.new_findings)
     if hidden:
@@ -369,9 +344,5 @@ def _groups(report: FleetReport, base: str, columns: int) -> Iterator[str]:
 def _next(rows: Sequence[StoreRow], palette: say.Palette, *, everything: bool) -> Iterator[str]:
     """The commands for the worst stores; never broken, because they are to be pasted."""
     commands = [row.next_command for row in rows if row.next_command is not None]
-    if not commands:
-        return
-    yield ""
-    yield "Next"
-    for command in commands if everything else commands[:NEXT_LIMIT]:
-        yield f"  {palette.good(say.visible(command, keep_backslash=True))}"
+    shown = commands if everything else commands[:NEXT_LIMIT]
+    yield from say.section("Next", (f"  {palette.good(say.sentence(command))}" for command in shown))

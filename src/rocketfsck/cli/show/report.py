@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
+from operator import add
 
 from rocketfsck.cli.show import text as say
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
@@ -76,11 +77,8 @@ def amounts_lines(report: Report, columns: int, *, is_timed: bool = True) -> Ite
     """What was gone through, and how many notes there are; `is_timed`: also how long it took."""
     total = sum(report.checked.values(), Checked())
     yield from labelled("Checked", [", ".join(filter(None, _amounts(total)))], columns)
-    words = [
-        say.count_of(number, noun)
-        for severity, noun in _NOUNS.items()
-        if (number := report.severity_counts[severity])
-    ]
+    counts = report.severity_counts
+    words = [say.count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
     if report.suppressed:
         words.append(f"{say.count_of(report.suppressed, 'finding')} of the baseline not shown")
     if report.withheld:
@@ -88,10 +86,8 @@ def amounts_lines(report: Report, columns: int, *, is_timed: bool = True) -> Ite
     yield from labelled("Since", _since(report), columns)
     how = f"level {report.level}" + (f", {duration(report.seconds)}" if is_timed else "")
     yield from labelled("Found", [f"{', '.join(words) or 'nothing'}; {how}"], columns)
-    filler_count = sum(_filler_units(finding) for finding in report.findings)
-    if filler_count:
-        text = notice_text(Notice(FILLERS, filler_count))
-        yield from labelled("Note", [f"{text} (XR015)"], columns)
+    if filler_count := sum(map(_filler_units, report.findings)):
+        yield from labelled("Note", [f"{notice_text(Notice(FILLERS, filler_count))} (XR015)"], columns)
 
 
 def _since(report: Report) -> Iterator[str]:
@@ -104,12 +100,10 @@ def _since(report: Report) -> Iterator[str]:
         yield f"everything was read{why}"
         return
     files = f"{say.count_of(since.kept_file_count, 'commit log file')} not read again"
-    coverage = report.coverage
-    yield (
-        f"{say.timestamp(since.previous_timestamp)}: {say.byte_size(coverage.read_byte_count)} read, "
-        f"{say.byte_size(coverage.taken_over_byte_count)} taken over ({files}); the part that was read "
-        f"longest ago was read {say.timestamp(since.oldest_read_timestamp)}"
-    )
+    read = say.byte_size(report.coverage.read_byte_count)
+    taken = say.byte_size(report.coverage.taken_over_byte_count)
+    oldest = f"the part that was read longest ago was read {say.timestamp(since.oldest_read_timestamp)}"
+    yield f"{say.timestamp(since.previous_timestamp)}: {read} read, {taken} taken over ({files}); {oldest}"
 
 
 def _filler_units(finding: Finding) -> int:
@@ -125,10 +119,8 @@ def _limits(report: Report, palette: say.Palette, columns: int, verbose: bool) -
     if not report.coverage.complete:
         text = f"Not everything was checked: {report.coverage.statement}."
         yield from (palette.warning(line) for line in say.wrapped(text, columns))
-    if failed or (left and verbose):
-        yield ""
-        yield palette.bold("Not checked")
-        yield from _not_checked(report.not_checked if verbose else failed, palette, columns)
+    named = _not_checked(report.not_checked if verbose else failed, palette, columns)
+    yield from say.section(palette.bold("Not checked"), named)
     if left and not verbose:
         them = "it" if len(left) == 1 else "them"
         yield f"  {say.count_of(len(left), 'part')} not checked; -v names {them}"
@@ -137,12 +129,11 @@ def _limits(report: Report, palette: say.Palette, columns: int, verbose: bool) -
 def _identity(report: Report, palette: say.Palette, columns: int) -> Iterator[str]:
     store = report.store
     yield palette.bold("Store")
-    range_text = (
-        "no commit log files"
-        if store.start_offset is None
-        else f"physical offsets {store.start_offset} to {store.end_offset}"
+    known = store.start_offset is not None
+    offsets = (
+        f"physical offsets {store.start_offset} to {store.end_offset}" if known else "no commit log files"
     )
-    yield f"  {say.count_of(store.file_count, 'file')}, {say.byte_size(store.byte_count)}, {range_text}"
+    yield f"  {say.count_of(store.file_count, 'file')}, {say.byte_size(store.byte_count)}, {offsets}"
     how = _stated(store.known_from) if store.dialect_given else _because(store.known_from)
     span = f"{store.versions[0]} to {store.versions[-1]}" if len(store.versions) > 1 else store.dialect
     yield from say.wrapped(f"written by: RocketMQ {span}, read as {store.dialect} ({how})", columns, "  ")
@@ -152,7 +143,7 @@ def _identity(report: Report, palette: say.Palette, columns: int) -> Iterator[st
     )
     yield from say.wrapped(f"geometry: {', '.join(sizes)}", columns, "  ")
     state = {True: "IN USE", False: "not in use", None: "perhaps in use"}[store.live]
-    live = f"broker: {state} ({say.visible(store.live_known_from, keep_backslash=True)})"
+    live = f"broker: {state} ({say.sentence(store.live_known_from)})"
     yield from (palette.warning(line) if store.live else line for line in say.wrapped(live, columns, "  "))
 
 
@@ -160,19 +151,18 @@ def _stated(known_from: Sequence[tuple[str, str]]) -> str:
     """What is known of a version that the user gave, and what in the store speaks against it."""
     first, *others = known_from or [("", "given by the user")]
     against = "; ".join(what for what, why in others if "conflicts with" in why)
-    return say.visible(f"{first[1]}{f'; against it: {against}' if against else ''}", keep_backslash=True)
+    return say.sentence(f"{first[1]}{f'; against it: {against}' if against else ''}")
 
 
 def _because(known_from: Sequence[tuple[str, str]]) -> str:
     if not known_from:
         return "the store has no sign of the version; give --broker-version if you know the version"
     signs = "; ".join(what for what, _ in known_from)
-    return say.visible(f"{signs}; `rocketfsck info` explains each", keep_backslash=True)
+    return say.sentence(f"{signs}; `rocketfsck info` explains each")
 
 
 def _checked(report: Report, palette: say.Palette) -> Iterator[str]:
-    yield ""
-    yield palette.bold("Checked")
+    yield from ("", palette.bold("Checked"))
     rows = [
         [_FAMILY_TITLES.get(family, family), *_amounts(checked)] for family, checked in report.checked.items()
     ]
@@ -190,43 +180,28 @@ def _not_checked(items: Sequence[NotChecked], palette: say.Palette, columns: int
         if len(shown) < len(group):
             names.append(f"… {len(group) - len(shown):,} more")
         for name in names:
-            for part in say.wrapped(f"{name}: {say.visible(reason, keep_backslash=True)}", columns, "  "):
+            for part in say.wrapped(f"{name}: {say.sentence(reason)}", columns, "  "):
                 yield palette.error(part) if operational else part
 
 
 def _amounts(checked: Checked) -> Iterator[str]:
     yield say.count_of(checked.file_count, "file")
     yield say.byte_size(checked.byte_count)
-    things = (
-        (checked.record_count, "record", None),
-        (checked.unit_count, "unit", None),
-        (checked.entry_count, "entry", "entries"),
-    )
-    yield ", ".join(say.count_of(number, noun, plural) for number, noun, plural in things if number)
+    things = {"record": checked.record_count, "unit": checked.unit_count, "entry": checked.entry_count}
+    yield ", ".join(say.count_of(number, noun) for noun, number in things.items() if number)
 
 
 def _regions(report: Report, palette: say.Palette) -> Iterator[str]:
-    if not report.regions:
-        return
     totals: dict[str, list[int]] = {}
-    for regions in report.regions.values():
-        for region in regions:
-            row = totals.setdefault(region.kind, [0, 0, 0])
-            row[0] += region.region_count
-            row[1] += region.byte_count
-            row[2] += region.record_count
-    yield ""
-    yield palette.bold("Bytes of the commit log")
-    rows = [
-        [
-            kind,
-            say.count_of(number, "region"),
-            f"{size} bytes",
-            say.count_of(records, "record") if records else "",
-        ]
-        for kind, (number, size, records) in totals.items()
-    ]
-    yield from (f"  {line}" for line in say.aligned(rows, right=(2,)))
+    for region in chain.from_iterable(report.regions.values()):
+        counts = (region.region_count, region.byte_count, region.record_count)
+        totals[region.kind] = list(map(add, totals.get(region.kind, (0, 0, 0)), counts))
+    rows = []
+    for kind, (number, size, records) in totals.items():
+        held = say.count_of(records, "record") if records else ""
+        rows.append((kind, say.count_of(number, "region"), f"{size} bytes", held))
+    lines = (f"  {line}" for line in say.aligned(rows, right=(2,)))
+    yield from say.section(palette.bold("Bytes of the commit log"), lines)
 
 
 def _diagnoses(report: Report, palette: say.Palette, columns: int, detail: Detail) -> Iterator[str]:
@@ -235,14 +210,14 @@ def _diagnoses(report: Report, palette: say.Palette, columns: int, detail: Detai
     for diagnosis in report.diagnoses:
         yield ""
         name = paint(palette, Severity[diagnosis.severity.upper()], diagnosis.fault_class)
-        yield f"{name} {palette.bold(say.visible(diagnosis.title, keep_backslash=True))}"
-        yield from say.wrapped(say.visible(diagnosis.text, keep_backslash=True), columns, "  ")
+        yield f"{name} {palette.bold(say.sentence(diagnosis.title))}"
+        yield from say.wrapped(say.sentence(diagnosis.text), columns, "  ")
         for rule in diagnosis.rules:
             if rule not in shown:
                 yield from _rule_lines(report, rule, palette, columns, detail)
         shown.update(diagnosis.rules)
         if diagnosis.next_command:
-            yield f"  look closer: {palette.good(say.visible(diagnosis.next_command, keep_backslash=True))}"
+            yield f"  look closer: {palette.good(say.sentence(diagnosis.next_command))}"
 
 
 def _others(report: Report, palette: say.Palette, columns: int, detail: Detail) -> Iterator[str]:
@@ -250,10 +225,8 @@ def _others(report: Report, palette: say.Palette, columns: int, detail: Detail) 
     stated = {rule for diagnosis in report.diagnoses for rule in diagnosis.rules}
     wanted = Severity.INFO if detail.verbose or detail.all_places else Severity.WARNING
     rules = {finding.rule for finding in report.findings if finding.rule not in stated}
-    chosen = sorted(
-        (rule for rule in rules if report.severity_of(rule) >= wanted),
-        key=lambda rule: (-report.severity_of(rule), rule),
-    )
+    chosen = [rule for rule in sorted(rules) if report.severity_of(rule) >= wanted]
+    chosen.sort(key=report.severity_of, reverse=True)
     for severity, group in groupby(chosen, key=report.severity_of):
         yield ""
         yield paint(palette, severity, _TITLES[severity])
@@ -305,13 +278,9 @@ def where_text(where: Where) -> str:
     if where.topic is not None:
         queue = "" if where.queue_id is None else f" queue {where.queue_id}"
         parts.append(f"topic {say.shorten(say.visible(where.topic), NAME_SHOWN)}{queue}")
-    if where.queue_offset is not None:
-        parts.append(f"queue offset {where.queue_offset}")
-    if where.slot is not None:
-        parts.append(f"slot {where.slot}")
-    if where.entry is not None:
-        parts.append(f"entry {where.entry}")
+    further = {"queue offset": where.queue_offset, "slot": where.slot, "entry": where.entry}
+    parts += [f"{name} {value}" for name, value in further.items() if value is not None]
     return ", ".join(parts)
 
 
-_NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

@@ -107,10 +107,9 @@ def _lost_before(start: Start) -> Iterator[str]:
         yield f"{count} cannot be read: the commit log has no bytes at {holes}"
     standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0) - losses.deleted_count
     if standing > 0:
-        yield (
-            f"{say.count_of(standing, 'message has', 'messages have')} no unit: consumers never receive "
-            f"{'it' if standing == 1 else 'them'}"
-        )
+        them = "it" if standing == 1 else "them"
+        count = say.count_of(standing, "message has", "messages have")
+        yield f"{count} no unit: consumers never receive {them}"
 
 
 def start_lines(start: Start, palette: say.Palette, *, columns: int, everything: bool) -> Iterator[str]:
@@ -119,7 +118,7 @@ def start_lines(start: Start, palette: say.Palette, *, columns: int, everything:
     paint = palette.error if not start.loads else palette.warning if start.harmful else palette.good
     yield from (paint(line) for line in say.wrapped(title[0].upper() + title[1:] + ".", columns))
     for refusal in start.refusals:
-        yield f"  {say.visible(refusal.file)}: {say.visible(refusal.reason, keep_backslash=True)}"
+        yield f"  {say.visible(refusal.file)}: {say.sentence(refusal.reason)}"
     yield ""
     yield from _log(start)
     yield from _files(start.files, everything)
@@ -130,7 +129,7 @@ def start_lines(start: Start, palette: say.Palette, *, columns: int, everything:
         yield from _timers(start.timers, everything)
     yield from _losses(start, everything)
     for note in start.notes:
-        yield from say.wrapped(f"Note: {say.visible(note, keep_backslash=True)}.", columns)
+        yield from say.wrapped(f"Note: {say.sentence(note)}.", columns)
 
 
 def _log(start: Start) -> Iterator[str]:
@@ -140,10 +139,8 @@ def _log(start: Start) -> Iterator[str]:
     scan = start.scan
     if scan is None:
         return
-    yield (
-        f"Scan          from {scan.start_offset} ({say.visible(scan.first_file)}): "
-        f"{say.count_of(scan.file_count, 'file')}, {say.byte_size(scan.read_byte_count)}"
-    )
+    read = f"{say.count_of(scan.file_count, 'file')}, {say.byte_size(scan.read_byte_count)}"
+    yield f"Scan          from {scan.start_offset} ({say.visible(scan.first_file)}): {read}"
     yield f"Cut           at {start.cut_offset}: {_STOPS[scan.stop]}"
     yield f"Commit log    {start.min_offset} to {start.max_offset}"
 
@@ -165,15 +162,13 @@ def _dispatch(start: Start, everything: bool) -> Iterator[str]:
         return
     if dispatch.recovery_record_count:
         yield f"Dispatch      {say.count_of(dispatch.recovery_record_count, 'record')} by the recovery"
-    yield (
-        f"Dispatcher    from {dispatch.start_offset} to {dispatch.end_offset}: "
-        f"{say.count_of(dispatch.record_count, 'record')}"
-    )
-    rows = [
-        f"  {'stops at' if item.stuck else 'skips'} {item.start_offset} to {item.end_offset}: "
-        f"{_SKIPPED.get(item.why, item.why)}"
-        for item in dispatch.skipped
-    ]
+    count = say.count_of(dispatch.record_count, "record")
+    yield f"Dispatcher    from {dispatch.start_offset} to {dispatch.end_offset}: {count}"
+    rows = []
+    for item in dispatch.skipped:
+        what = "stops at" if item.stuck else "skips"
+        why = _SKIPPED.get(item.why, item.why)
+        rows.append(f"  {what} {item.start_offset} to {item.end_offset}: {why}")
     yield from _some(rows, len(rows), everything)
 
 
@@ -186,59 +181,37 @@ def _queues(queues: Sequence[QueueStart], palette: say.Palette, everything: bool
     if not chosen:
         return
     head = ("  topic", "queue", "min", "max", "cut", "added", "shifted", "twice", "no unit")
-    rows = [
-        (
-            f"  {say.shorten(say.visible(queue.topic), NAME_SHOWN)}",
-            str(queue.queue_id),
-            str(queue.min_offset),
-            str(queue.max_offset),
-            *(
-                str(number) if number else "-"
-                for number in (
-                    queue.cut_count,
-                    queue.added_count,
-                    queue.shifted_count,
-                    queue.reissued_count,
-                    queue.unreachable_count,
-                )
-            ),
-        )
-        for queue in chosen
-    ]
+    rows = []
+    for queue in chosen:
+        bounds = (str(queue.queue_id), str(queue.min_offset), str(queue.max_offset))
+        counts = (str(getattr(queue, name) or "-") for name in _COUNTS)
+        rows.append((f"  {say.shorten(say.visible(queue.topic), NAME_SHOWN)}", *bounds, *counts))
     title, *lines = _table(rows, range(1, 9), everything, head)
     yield palette.bold(title)
     yield from lines
 
 
+_COUNTS = ("cut_count", "added_count", "shifted_count", "reissued_count", "unreachable_count")
+"""Members of a queue's start, which are columns."""
+
+
 def _is_changed(queue: QueueStart) -> bool:
-    return bool(
-        queue.cut_count
-        or queue.added_count
-        or queue.hidden_count
-        or queue.reissued_count
-        or queue.unreachable_count
-    )
+    counts = (queue.cut_count, queue.added_count, queue.hidden_count, queue.reissued_count)
+    return any(counts) or bool(queue.unreachable_count)
 
 
 def _index(start: Start, everything: bool) -> Iterator[str]:
     index = start.index
-    deleted = say.count_of(index.deleted_entry_count, "entry", "entries")
-    yield (
-        f"Index         {say.count_of(len(index.files), 'file')}; {deleted} deleted, "
-        f"{index.added_entry_count:,} added"
-    )
+    deleted = say.count_of(index.deleted_entry_count, "entry")
+    files = say.count_of(len(index.files), "file")
+    yield f"Index         {files}; {deleted} deleted, {index.added_entry_count:,} added"
     if index.blocked_until_offset is not None:
         yield f"  new messages are not indexed below offset {index.blocked_until_offset}"
     if everything:
-        rows = (
-            (
-                f"  {item.fate}",
-                say.visible(item.file),
-                f"{say.count_of(item.entry_count, 'entry', 'entries')}",
-                f"{item.added_count:,} added",
-            )
-            for item in index.files
-        )
+        rows = []
+        for item in index.files:
+            counts = (say.count_of(item.entry_count, "entry"), f"{item.added_count:,} added")
+            rows.append((f"  {item.fate}", say.visible(item.file), *counts))
         yield from say.aligned(rows, right=(2, 3))
 
 
@@ -248,17 +221,14 @@ def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
     else:
         wheel = say.visible(timers.wheel) or "a new, empty wheel"
         slots = say.count_of(timers.changed_slot_count, "slot")
-        yield (
-            f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on"
-        )
+        changed = f"{slots} changed by the timer log from {timers.scan_pos} on"
+        yield f"Timers        slots from {wheel}, {changed}"
         cut = f", {say.count_of(timers.cut_count, 'unit')} after the end cut off" if timers.cut_count else ""
         yield f"  the timer log ends at {timers.end_pos}{cut}"
     again = f": {say.count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
     yield f"  the timer topic is read from queue offset {timers.queue_offset} on{again}"
-    yield (
-        f"  delivery from {say.timestamp(timers.read_timestamp)} on, "
-        f"{say.count_of(timers.waiting_count, 'message waits', 'messages wait')}"
-    )
+    waiting = say.count_of(timers.waiting_count, "message waits", "messages wait")
+    yield f"  delivery from {say.timestamp(timers.read_timestamp)} on, {waiting}"
     if timers.latest_start_timestamp is not None:
         yield f"  a start after {say.timestamp(timers.latest_start_timestamp)} skips some of these messages"
     rows = [f"  never delivered: the message at {offset}" for offset in timers.lost]
@@ -268,10 +238,9 @@ def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
 def _losses(start: Start, everything: bool) -> Iterator[str]:
     losses = start.losses
     if losses.cut_record_count or losses.stale_count:
-        stale = (
-            f", and {losses.stale_count:,} from before an earlier truncation" if losses.stale_count else ""
-        )
-        yield f"After the cut   {say.count_of(losses.cut_record_count, 'record')}{stale}"
+        stale = f", and {losses.stale_count:,} from before an earlier truncation"
+        cut = say.count_of(losses.cut_record_count, "record")
+        yield f"After the cut   {cut}{stale if losses.stale_count else ''}"
         yield from _ranges(losses.cut, everything)
     for name, count, new, ranges in (
         ("Without a unit ", losses.by_queue_count, losses.new_by_queue_count, losses.by_queue),
@@ -343,9 +312,9 @@ def _deleted(verdict: StartVerdict) -> str:
 def verdict_text(verdict: StartVerdict) -> str:
     """What a broker does, without its version: "starts and loses nothing", "does not start: …"."""
     if not verdict.covered:
-        return f"cannot be predicted: {say.visible(verdict.obstacle, keep_backslash=True)}"
+        return f"cannot be predicted: {say.sentence(verdict.obstacle)}"
     if not verdict.loads:
-        return f"does not start: {say.visible(verdict.obstacle, keep_backslash=True)}"
+        return f"does not start: {say.sentence(verdict.obstacle)}"
     facts = ["deletes all consume queues"] if verdict.queues_destroyed else []
     facts += [fill_numbers(text, count=count) for name, text in _FACTS if (count := getattr(verdict, name))]
     if verdict.deleted_file_count:
@@ -373,8 +342,7 @@ def comparison_lines(items: Sequence[StartComparison], palette: say.Palette, col
     """
     if not items:
         return
-    yield ""
-    yield palette.bold("Start of a broker (predicted)")
+    yield from ("", palette.bold("Start of a broker (predicted)"))
     by_start = {id(item.after): item for item in items}
     everything = [item.after for item in items]
     for text, verdicts in grouped_starts(everything):
@@ -408,8 +376,3 @@ def verdict_lines(verdicts: Sequence[StartVerdict]) -> Iterator[str]:
     """What brokers do with what was built; what is the same for many versions is said once."""
     for text, alike in grouped_starts(verdicts):
         yield f"start of a broker (predicted), {versions_text(alike)}: {text}"
-
-
-def bad_count(verdicts: Sequence[StartVerdict]) -> int:
-    """How many of the starts are refused or take something."""
-    return sum(verdict.covered and not verdict.harmless for verdict in verdicts)

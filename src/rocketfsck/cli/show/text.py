@@ -21,6 +21,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import IO, Any
 
 import click
@@ -59,15 +60,27 @@ class Palette:
         return self._sgr("32", text)
 
 
-__all__ = [
-    "byte_size",
-    "count_of",
-    "pad",
-    "shorten",
-    "timestamp",
-    "visible",
-    "width",
-]
+__all__ = ["byte_size", "count_of", "timestamp", "visible"]
+
+
+def sentence(text: str) -> str:
+    """A text of several words as `visible` makes it, but for backslashes, which stay single."""
+    return visible(text, keep_backslash=True)
+
+
+def section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Lines below their title, and an empty one above it; nothing where there are none."""
+    for number, line in enumerate(lines):
+        if not number:
+            yield from ("", title)
+        yield line
+
+
+def some(lines: Iterable[str], count: int, limit: int, more: str) -> Iterator[str]:
+    """The first `limit` of so many lines; `more` says how many are left out."""
+    yield from islice(lines, limit)
+    if count > limit:
+        yield more.format(count - limit)
 
 
 def shorten(text: str, limit: int) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from rocketfsck.cli.lang import said
 from rocketfsck.cli.show.start import grouped_starts, versions_text
-from rocketfsck.cli.show.text import Palette, count_of, pad, visible, wrapped
+from rocketfsck.cli.show.text import Palette, count_of, pad, sentence, visible, wrapped
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
@@ -64,10 +64,9 @@ def headline_of(verdict: Verdict) -> str:
 
 def _harmful(verdict: Verdict) -> str:
     if verdict.newer_record_count:
-        text = fill_numbers("{count:record}", count=verdict.newer_record_count)
-        return (
-            f"Do not start a broker that this version knows: it would take {text} of a newer one for damage."
-        )
+        what = "Do not start a broker that this version knows"
+        count = count_of(verdict.newer_record_count, "record")
+        return f"{what}: it would take {count} of a newer one for damage."
     known = [start for start in verdict.starts if start.covered]
     safe = [start for start in known if start.loads and not start.takes()]
     others = f" A start of {versions_text(safe, known)} loses nothing." if safe else ""
@@ -149,8 +148,8 @@ _HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
     "lost": _lost_already,
     "unclean": _unclean,
     "damaged": _damaged,
-    "partial": lambda verdict: (
-        f"Nothing is wrong in what was looked at, which is not all: {'; '.join(verdict.depth)}."
+    "partial": lambda one: (
+        f"Nothing is wrong in what was looked at, which is not all: {'; '.join(one.depth)}."
     ),
     "healthy": _healthy,
 }
@@ -159,14 +158,9 @@ _HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
 
 Tone = Literal["good", "warning", "error"]
 TONES: Mapping[State, Tone] = {
-    "healthy": "good",
-    "unclean": "good",
-    "interrupted": "error",
-    "harmful": "error",
-    "refused": "error",
-    "unread": "error",
-    "lost": "error",
-}
+    "healthy": "good", "unclean": "good", "interrupted": "error", "harmful": "error", "refused": "error",
+    "unread": "error", "lost": "error",
+}  # fmt: skip
 """How bad the states of a store are, by the name of their colour in a palette; the others are warnings."""
 START_IT = "start the broker; nothing has to be repaired"
 
@@ -194,7 +188,7 @@ def verdict_lines(
     if verdict.advice:
         yield from labelled("First", [verdict.advice], columns)
     if verdict.next_command is not None:
-        command = visible(verdict.next_command, keep_backslash=True)
+        command = sentence(verdict.next_command)
         # never broken: it is to be pasted
         yield f"{pad('  ' + said('Next'), LABEL_WIDTH)}{palette.good(command)}"
     elif verdict.state == "unclean":
@@ -238,9 +232,8 @@ def _configs(verdict: Verdict) -> Iterator[str]:
     files, count = verdict.lost_configs, verdict.unknown_topic_count
     if files:
         more = f" and {len(files) - CONFIG_LIMIT:,} more" if len(files) > CONFIG_LIMIT else ""
-        yield (
-            f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or does not start"
-        )
+        names = ", ".join(map(visible, files[:CONFIG_LIMIT]))
+        yield f"any version: resets {names}{more}, or does not start"
     if count and verdict.state in _TOPICS_SHOWN:
         yield f"any version: does not know {fill_numbers(NO_TOPIC, count=count)}: no config/topics.json"
     elif (count := verdict.unlisted_topic_count) and verdict.state in _TOPICS_SHOWN:
@@ -297,7 +290,7 @@ _FATES: Mapping[Fate, str] = {
 
 def _causes(verdict: Verdict) -> Iterator[str]:
     """Where damaged files come from, where that is known."""
-    yield from (visible(text, keep_backslash=True) for text in verdict.causes[:CAUSE_LIMIT])
+    yield from (sentence(text) for text in verdict.causes[:CAUSE_LIMIT])
     left = len(verdict.causes) - CAUSE_LIMIT
     if left > 0:
         yield f"and {left:,} more"
@@ -333,7 +326,7 @@ def _repair(verdict: Verdict, store: StoreFacts) -> Iterator[str]:
     prospect = verdict.prospect
     if prospect is None:
         if verdict.obstacle:
-            yield f"cannot be planned: {visible(verdict.obstacle, keep_backslash=True)}"
+            yield f"cannot be planned: {sentence(verdict.obstacle)}"
         return
     if prospect.action_count:
         yield f"{_amount(prospect)}; {_safety(prospect)}"
@@ -350,7 +343,7 @@ def _repair(verdict: Verdict, store: StoreFacts) -> Iterator[str]:
         verb = "is" if prospect.unanswered_count == 1 else "are"
         how = f"{left} {verb} left" if prospect.is_tried else f"no action corrects {left}"
         how = how if prospect.action_count else f"{left} cannot be repaired"
-        yield f"{how}: {visible(prospect.reason.removeprefix('left out: '), keep_backslash=True)}"
+        yield f"{how}: {sentence(prospect.reason.removeprefix('left out: '))}"
 
 
 def _amount(prospect: Prospect) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.cli.browse.model.files import MARKS, OpenFile
 from rocketfsck.cli.dump.item import Item, Span, tile, value_text
-from rocketfsck.cli.show.text import count_of, pad, shorten, visible, width
+from rocketfsck.cli.show.text import count_of, pad, sentence, shorten, width
 from rocketfsck.progress import go_on
 from rocketfsck.verify.finding import Severity
 
@@ -210,7 +210,7 @@ def broken(text: str, columns: int | None, indent: str = "") -> list[str]:
 
 
 def _said(value: object) -> str:
-    return shorten("-" if value is None else visible(value_text(value), keep_backslash=True), TEXT_LIMIT)
+    return shorten("-" if value is None else sentence(value_text(value)), TEXT_LIMIT)
 
 
 CELL_LIMIT = NOTE_LIMIT = 400
@@ -237,7 +237,7 @@ class Table:
         for item, row in zip(items, texts, strict=True):
             worst = None if findings is None else findings.worst(file.row.key, item.start, item.end)
             mark = " " if worst is None else MARKS[worst]
-            note = shorten(visible(item.note, keep_backslash=True), NOTE_LIMIT)
+            note = shorten(sentence(item.note), NOTE_LIMIT)
             if any(row):
                 cells = (
                     pad(cell, size, right=column.right)
@@ -252,4 +252,4 @@ class Table:
 def _block(item: Item) -> str:
     """The values of what is shown in a block of its own elsewhere, in a line."""
     said = " ".join(f"{name}={value_text(value)}" for name, value in item.values.items() if value is not None)
-    return f" {shorten(visible(said, keep_backslash=True), NOTE_LIMIT)}" if item.block else ""
+    return f" {shorten(sentence(said), NOTE_LIMIT)}" if item.block else ""

@@ -28,7 +28,8 @@ from typing import Any
 
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
 from rocketfsck.cli.pages.reading import refuse_other_store, verdict_in
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.report import NOUNS
+from rocketfsck.cli.show.text import count_of, sentence, visible
 from rocketfsck.cli.show.verdict import START_IT, Tone, headline_of, tone_of_state
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
@@ -41,8 +42,6 @@ from rocketfsck.verify.diagnoses import stated_words
 from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
-
-NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 def headline(report: Report, verdict: Verdict | None) -> str:
@@ -62,7 +61,7 @@ def next_step(report: Report, verdict: Verdict | None) -> str:
         return START_IT
     else:
         command = verdict.next_command
-    return "" if command is None else visible(command, keep_backslash=True)
+    return "" if command is None else sentence(command)
 
 
 def tone_of(report: Report, verdict: Verdict | None) -> Tone:
@@ -105,7 +104,7 @@ class Placed:
     @property
     def text(self) -> str:
         """What was found, printable, without the rule."""
-        return visible(describe(self.finding), keep_backslash=True)
+        return sentence(describe(self.finding))
 
     @property
     def where(self) -> str:

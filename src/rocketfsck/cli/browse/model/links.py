@@ -17,7 +17,7 @@ from typing import Any
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.dump.index import index_geometry
 from rocketfsck.cli.dump.item import DumpFilter, Item, is_database
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence, visible
 from rocketfsck.errors import StoreError
 from rocketfsck.formats import consumequeue, indexfile, javatext, magic
 from rocketfsck.progress import go_on
@@ -56,7 +56,7 @@ def chain_links(file: OpenFile, slot: int) -> list[Link]:
     for item in islice(file.kind.items(file.source, DumpFilter(slot=slot)), SHOWN_LIMIT):
         go_on()
         if item.kind == "chain-end":
-            links.append(Link(f"{visible(item.note, keep_backslash=True)}"))
+            links.append(Link(f"{sentence(item.note)}"))
             continue
         values = item.values
         if item.kind == "slot":
@@ -177,7 +177,7 @@ def _entry_links(asked: _Asked, message: Message, offset: int) -> Iterator[Link]
                             )
                             break
         except StoreError as error:
-            yield Link(f"{visible(file.relative)}: {visible(str(error), keep_backslash=True)}")
+            yield Link(f"{visible(file.relative)}: {sentence(str(error))}")
     for key in wanted:
         if key not in found:
             yield Link(f"index entry for key {visible(key)}: no index file that covers the offset has one")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rocketfsck.cli.output import open_output
 from rocketfsck.cli.show.repair import plan_lines
-from rocketfsck.cli.show.text import Palette, count_of, visible
+from rocketfsck.cli.show.text import Palette, count_of, sentence, visible
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.repair.plan.document import keep_plan, plan_text
 from rocketfsck.repair.plan.model import Action, Plan
@@ -58,14 +58,14 @@ class Choice:
         """What it is, in a printable line."""
         targets = [visible(action.target) or "the store" for action in self.actions]
         if self.is_single and self.why:
-            return f"    {self.mark} {targets[0]}: {visible(self.why, keep_backslash=True)}"
+            return f"    {self.mark} {targets[0]}: {sentence(self.why)}"
         more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
         findings = sum(action.finding_count for action in self.actions)
         safe = ", safe" if self.is_safe else ""
         what = f"{targets[0]}{more} ({count_of(findings, 'finding')}{safe})"
         if self.is_single:
             return f"    {self.mark} {what}"
-        why = f": {visible(self.why, keep_backslash=True)}" if self.why else ""
+        why = f": {sentence(self.why)}" if self.why else ""
         return f"{self.mark} {self.name}: {what}{why}"
 
 

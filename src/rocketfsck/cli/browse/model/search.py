@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Question, Shelf
 from rocketfsck.cli.browse.model.pages import Head, LogWalk
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence, visible
 from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import go_on, moved_to, part, phase
@@ -196,7 +196,7 @@ def find_offset(shelf: Shelf, view: StoreView, file: OpenFile | None, text: str)
     if place is not None:
         return place
     answer = find_by_offset(shelf.store, topic, queue_id, queue_offset, via="index", view=view)
-    raise UsageError(visible(answer.why or "no unit is there", keep_backslash=True))
+    raise UsageError(sentence(answer.why or "no unit is there"))
 
 
 def unit_place(

@@ -21,7 +21,7 @@ from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Question
 from rocketfsck.cli.browse.views import base
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.lines import Lines, Stop
-from rocketfsck.cli.show.text import byte_size, count_of, visible
+from rocketfsck.cli.show.text import byte_size, count_of, sentence, visible
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.findings import CheckProgress, FindingCounts, Findings
@@ -127,7 +127,7 @@ class StoresScreen(base.StoreScreen, inherit_bindings=False):
         yield Footer()
 
     def on_mount(self) -> None:
-        names = [visible(offer.name, keep_backslash=True) for offer in self._offers]
+        names = [sentence(offer.name) for offer in self._offers]
         self.query_one(Lines).show(len(names), lambda low, high: names[low:high], ready=True)
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
@@ -146,7 +146,7 @@ class StoresScreen(base.StoreScreen, inherit_bindings=False):
         self.query_one(Lines).action_choose()
 
     def words(self, error: BaseException) -> str:
-        return visible(str(error), keep_backslash=True)
+        return sentence(str(error))
 
 
 MOST_BACK = 1_000

@@ -29,7 +29,7 @@ from textual.worker import get_current_worker
 
 from rocketfsck.cli.browse.model import files
 from rocketfsck.cli.browse.views.lines import Lines, Stop, stoppable
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence
 from rocketfsck.errors import CancelledError, RocketfsckError, StoreError
 from rocketfsck.store.model import Store
 
@@ -419,7 +419,7 @@ class StoreScreen(Screen[None]):
 
     def words(self, error: BaseException) -> str:
         """An error in a line; files by their places in the store."""
-        return visible(str(error).replace(f"{self.session.store.root}/", ""), keep_backslash=True)
+        return sentence(str(error).replace(f"{self.session.store.root}/", ""))
 
     def _failed(self, said: str, failed: Callable[[], None] | None, group: str) -> None:
         self._end(group)

@@ -27,7 +27,7 @@ from rocketfsck.cli.browse.model.repairs import Choice, Planned, plan_all, plan_
 from rocketfsck.cli.browse.model.tree import FOLDED, UNFOLDED
 from rocketfsck.cli.browse.views.base import PathScreen, StoreScreen, VerdictPane
 from rocketfsck.cli.browse.views.lines import Lines
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import sentence
 from rocketfsck.repair.plan.planning import full_scene
 from rocketfsck.verify.rules.catalog import RULES
 
@@ -185,7 +185,7 @@ class RepairsScreen(StoreScreen):
 
         def said(written: Path) -> None:
             argument = self.session.store.root if path is None else written
-            self.say(f"Saved. Next: rocketfsck apply {visible(str(argument), keep_backslash=True)}")
+            self.say(f"Saved. Next: rocketfsck apply {sentence(str(argument))}")
 
         self.work("save", lambda: save_plan(planned, path), said)
 
