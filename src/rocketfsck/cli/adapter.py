@@ -121,12 +121,6 @@ def pause_before_danger(yes: bool) -> None:
 
 Function = Callable[..., int | None]
 Declaration = Argument | Option
-_QUANTITIES: Mapping[str, Callable[[], click.ParamType[Any]]] = {
-    "size": paramtypes.ByteSize,
-    "duration": paramtypes.Duration,
-    "time": paramtypes.Timestamp,
-    "range": paramtypes.NumberRange,
-}
 _AT_ONCE: Mapping[str, Callable[[click.Context, click.Parameter, Any], None]] = {
     "storage_options": keep_storage_options,
 }
@@ -340,7 +334,7 @@ def _type(field: OptionField, declaration: Declaration) -> click.ParamType[Any]:
     if isinstance(kind, PathKind):
         return _path_type(kind)
     if kind is not None:
-        return _QUANTITIES[kind]()
+        return paramtypes.QUANTITIES[kind]
     if isinstance(declaration, Option):
         if declaration.parse is not None:
             return paramtypes.ParsedText(declaration.parse)

@@ -138,38 +138,13 @@ RULES_TABLE = "rules"
 PREFIX = "ROCKETFSCK_"
 
 SETTABLE: Mapping[str, Scope] = {
-    "all": "all",
-    "background": "all",
-    "baseline": "all",
-    "body": "all",
-    "broker-conf": "all",
-    "broker-version": "all",
-    "bwlimit": "all",
-    "by": "all",
-    "color": "all",
-    "lang": "all",
-    "delay-levels": "all",
-    "engine": "all",
-    "except": "all",
-    "format": "all",
-    "ignore": "all",
-    "jobs": "all",
-    "json-integers": "all",
-    "keys": "all",
-    "level": "all",
-    "log": "user",
-    "master": "user",
-    "max-duration": "all",
-    "quiet": "all",
-    "scrub": "all",
-    "select": "all",
-    "spark-conf": "user",
-    "subset": "all",
-    "time-zone": "all",
-    "verbose": "all",
-    "via": "all",
-    "work-dir": "user",
-}
+    **dict.fromkeys(("log", "master", "spark-conf", "work-dir"), "user"),
+    **dict.fromkeys((
+        "all", "background", "baseline", "body", "broker-conf", "broker-version", "bwlimit", "by", "color",
+        "lang", "delay-levels", "engine", "except", "format", "ignore", "jobs", "json-integers", "keys",
+        "level", "max-duration", "quiet", "scrub", "select", "subset", "time-zone", "verbose", "via",
+    ), "all"),
+}  # fmt: skip
 """Options by long name. "user": not in a project's file, since it leads to other places or machines."""
 
 

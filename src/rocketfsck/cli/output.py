@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 import click
 
 from rocketfsck.cli.lang import is_translating, said_line
-from rocketfsck.cli.paramtypes import FileMode, OutputPath
+from rocketfsck.cli.paramtypes import FILE_MODE, OutputPath
 from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.text import LineStream, Palette, fit, table_columns, visible
 from rocketfsck.commands.shared import refuse_inside
@@ -338,11 +338,11 @@ def mode_params(others: Sequence[click.Parameter]) -> list[click.Parameter]:
         if value is not None:
             set_mode(value)
 
-    if any(isinstance(given.type, FileMode) for given in others):
+    if any(given.type is FILE_MODE for given in others):
         return []
     option = click.Option(
         ["--file-mode" if any(given.name == "mode" for given in others) else "--mode"],
-        type=FileMode(),
+        type=FILE_MODE,
         metavar="OCTAL",
         expose_value=False,
         callback=keep,

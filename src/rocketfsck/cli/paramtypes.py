@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -231,52 +231,53 @@ def _first_piece(descriptor: int, path: str) -> bytes:
 
 
 if TYPE_CHECKING:
-    _Int = click.ParamType[int]
-    _Pair = click.ParamType[tuple[int, int]]
-    _Float = click.ParamType[float]
     _Any = click.ParamType[Any]
 else:  # generic only from click 8.2 on
-    _Int = _Pair = _Float = _Any = click.ParamType
+    _Any = click.ParamType
 
-Value = TypeVar("Value", int, float)
 _INT64 = 1 << 63
 _RANGE = re.compile(r"(\d*):(\d*)|(\d+)", re.ASCII)
 
 
-class Timestamp(_Int):
-    """A point in time: milliseconds since 1970, or an ISO 8601 date and time (UTC where it names no zone)."""
+class ParsedText(_Any):
+    """What a function makes of a text; it raises ValueError for one of another form."""
 
-    name = "time"
+    def __init__(self, parse: Callable[[str], Any], name: str = "text") -> None:
+        self.parse = parse
+        self.name = name
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        return value if isinstance(value, int) else _read(self, parse_time, value, param, ctx)
-
-
-class NumberRange(_Pair):
-    """`N`, or `FROM:TO` with either end left out; half-open."""
-
-    name = "N|FROM:TO"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        match = _RANGE.fullmatch(str(value))
-        if match is None:
-            self.fail(f"{value!r} is neither N nor FROM:TO", param, ctx)
-        if match[3]:
-            return int(match[3]), int(match[3]) + 1
-        return int(match[1] or 0), int(match[2] or _INT64)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class Duration(_Float):
-    """Seconds, or a number with s, m, h or d."""
+def parse_range(text: str) -> tuple[int, int]:
+    """`N`, or `FROM:TO` with either end left out; half-open. Raises ValueError."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is neither N nor FROM:TO")
+    if match[3]:
+        return int(match[3]), int(match[3]) + 1
+    return int(match[1] or 0), int(match[2] or _INT64)
 
-    name = "duration"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        return value if isinstance(value, float) else _read(self, parse_duration, value, param, ctx)
+def parse_mode(text: str) -> int:
+    """Permissions as octal digits, like 640. Raises ValueError."""
+    if re.fullmatch(r"0?[0-7]{3}", text, re.ASCII) is None:
+        raise ValueError(f"{text!r} is not a mode like 640: three octal digits")
+    return int(text, 8)
+
+
+QUANTITIES: Mapping[str, ParsedText] = {
+    "size": ParsedText(parse_size, "size"),
+    "duration": ParsedText(parse_duration, "duration"),
+    "time": ParsedText(parse_time, "time"),
+    "range": ParsedText(parse_range, "N|FROM:TO"),
+}
+"""Numbers with a notation, by `common.options.Quantity`."""
+FILE_MODE = ParsedText(parse_mode, "mode")
 
 
 class InputPath(click.Path):
@@ -300,19 +301,6 @@ class OutputPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return STDOUT if value == "-" else super().convert(value, param, ctx)
-
-
-class FileMode(_Int):
-    """Permissions as octal digits, like 640."""
-
-    name = "mode"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        if re.fullmatch(r"0?[0-7]{3}", str(value), re.ASCII) is None:
-            self.fail(f"{value!r} is not a mode like 640: three octal digits", param, ctx)
-        return int(str(value), 8)
 
 
 class StorePath(click.Path):
@@ -348,37 +336,3 @@ class StorePath(click.Path):
                 refuse_remote(place, self.local)
             return place
         return super().convert(value, param, ctx)
-
-
-class ByteSize(_Int):
-    """A number of bytes: `4096`, `64KiB`, `4GiB`, or `10MB` for powers of ten."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        return value if isinstance(value, int) else _read(self, parse_size, value, param, ctx)
-
-
-class ParsedText(_Any):
-    """What a function makes of a text; it raises ValueError for one of another form."""
-
-    name = "text"
-
-    def __init__(self, parse: Callable[[str], Any]) -> None:
-        self.parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return _read(self, self.parse, value, param, ctx) if isinstance(value, str) else value
-
-
-def _read(
-    kind: click.ParamType[Any],
-    parse: Callable[[str], Value],
-    value: object,
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-) -> Value:
-    try:
-        return parse(str(value))
-    except ValueError as error:
-        kind.fail(str(error), param, ctx)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.paramtypes import ByteSize
+from rocketfsck.cli.paramtypes import QUANTITIES
 from rocketfsck.commands.learn import StoreShape
 from rocketfsck.errors import UsageError
 from rocketfsck.store import open_store
@@ -189,7 +189,7 @@ def test_a_limit_on_file_sizes_is_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_sizes() -> None:
-    size = ByteSize()
+    size = QUANTITIES["size"]
     for text, value in (("7", 7), ("1K", 1024), ("2KiB", 2048), ("3kb", 3000), ("4GiB", 4 << 30), ("5 B", 5)):
         assert size.convert(text, None, None) == value
     assert size.convert(9, None, None) == 9

@@ -57,55 +57,38 @@ COMMANDS: dict[str, str] = {
 }
 """All commands, and what each does in a line."""
 
-KNOWN_ELSEWHERE: dict[str, str] = {
-    "fsck": "check",
-    "verify": "check",
-    "validate": "check",
-    "scan": "check",
-    "status": "check",
-    "repair": "fix",
-    "recover": "fix",
-    "heal": "fix",
-    "rollback": "undo",
-    "restore": "undo",
-    "revert": "undo",
-    "report": "count",
-    "stats": "count",
-    "statistics": "count",
-    "search": "find",
-    "grep": "find",
-    "get": "find",
-    "cat": "dump",
-    "show": "dump",
-    "diff": "compare",
-    "carve": "salvage",
-    "cut": "extract",
-    "slice": "extract",
-    "reindex": "rebuild",
-    "ui": "browse",
-    "tui": "browse",
-    "tutorial": "learn",
-    "exercises": "learn",
-    "help": "--help",
-    "version": "--version",
+OTHER_WORDS: dict[str, tuple[str, ...]] = {
+    "check": ("fsck", "verify", "validate", "scan", "status"),
+    "fix": ("repair", "recover", "heal"),
+    "undo": ("rollback", "restore", "revert"),
+    "count": ("report", "stats", "statistics"),
+    "find": ("search", "grep", "get"),
+    "dump": ("cat", "show"),
+    "compare": ("diff",),
+    "salvage": ("carve",),
+    "extract": ("cut", "slice"),
+    "rebuild": ("reindex",),
+    "browse": ("ui", "tui"),
+    "learn": ("tutorial", "exercises"),
+    "--help": ("help",),
+    "--version": ("version",),
 }
+KNOWN_ELSEWHERE = {word: command for command, words in OTHER_WORDS.items() for word in words}
 """Words that people try, and the command that does it here."""
 
-MODULES: dict[str, str] = {
-    "undo": "apply",
-    "plan": "apply",
-    "find": "query",
-    "completion": "config",
-    "bugreport": "certify",
-    "page": "certify",
-    "learn": "damage",
-    "write": "damage",
-    "count": "info",
-    "extract": "convert",
-    "salvage": "compare",
-    "timeline": "simulate",
-    "schema": "explain",
+SHARED_MODULES: dict[str, tuple[str, ...]] = {
+    "apply": ("undo", "plan"),
+    "certify": ("bugreport", "page"),
+    "compare": ("salvage",),
+    "config": ("completion",),
+    "convert": ("extract",),
+    "damage": ("learn", "write"),
+    "explain": ("schema",),
+    "info": ("count",),
+    "query": ("find",),
+    "simulate": ("timeline",),
 }
+MODULES = {command: module for module, commands in SHARED_MODULES.items() for command in commands}
 """Commands that are not in a module of their name."""
 
 _END = "_command"

@@ -38,6 +38,10 @@ def query_command() -> None:
     """
 
 
+def _request(line: Any) -> QueryRequest:
+    return QueryRequest(line.path, line.stated, line.answer)
+
+
 def _told(answered: Told) -> Told:
     """The answer, after it was said which databases of the store could not be read for it."""
     for name, error in sorted(answered.store.lifted.failed.items()):
@@ -61,7 +65,7 @@ def by_id(line: IdLine) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     asked = line.shown.request(line, line.answer, traced=line.traced)
-    return write_answer(asked, "rocketfsck.query.id", _told(commands_query.query_id(line)))
+    return write_answer(asked, "query.id", _told(commands_query.query_id(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,7 @@ def by_offset(line: OffsetLine) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     asked = line.shown.request(line, line.answer, traced=line.traced)
-    return write_answer(asked, "rocketfsck.query.offset", _told(commands_query.query_offset(line)))
+    return write_answer(asked, "query.offset", _told(commands_query.query_offset(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +120,7 @@ def _by_key(query: commands_query.UniqueKeyQuery, asked: QueryRequest) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     answer = _told(commands_query.query_key(replace(query, with_bodies=asked.body != "none")))
-    return write_answer(asked, "rocketfsck.query.key", answer)
+    return write_answer(asked, "query.key", answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +135,7 @@ def by_time(line: TimeLine) -> int:
     """Find the queue offset of a time, as consumers seek."""
     from rocketfsck.cli.query.facts import write_time
 
-    return write_time(
-        QueryRequest(line.path, line.stated, line.answer), _told(commands_query.query_time(line))
-    )
+    return write_time(_request(line), _told(commands_query.query_time(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,7 @@ def by_expression(line: ScanLine) -> int:
     # no progress is shown where the answer scrolls over the same terminal
     quiet = nullcontext() if line.answer.path is not None else scrolling(sys.stdout)
     with commands_query.query_scan(replace(line, with_bodies=asked.body != "none")) as scanned, quiet:
-        count = write_found(asked, "rocketfsck.query.scan", scanned)
+        count = write_found(asked, scanned)
     for reason, number in sorted(scanned.unread.items()):
         what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
         say_line(f"Note: {what}; the answer is not complete", err=True)
@@ -200,7 +202,7 @@ def offsets(line: OffsetsLine) -> int:
     """Show the bounds of every queue, and the position of each consumer group."""
     from rocketfsck.cli.query.facts import write_offsets
 
-    asked = QueryRequest(line.path, line.stated, line.answer)
+    asked = _request(line)
     return write_offsets(asked, _told(commands_query.query_offsets(line)))
 
 
@@ -216,9 +218,7 @@ def timers(line: TimersLine) -> int:
     """List the messages that wait for a timer or a delay level, in the order in which they are due."""
     from rocketfsck.cli.query.facts import write_timers
 
-    return write_timers(
-        QueryRequest(line.path, line.stated, line.answer), _told(commands_query.query_timers(line))
-    )
+    return write_timers(_request(line), _told(commands_query.query_timers(line)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,7 @@ def retention(line: RetentionLine) -> int:
     """
     from rocketfsck.cli.query.retention import write_retention
 
-    asked = QueryRequest(line.path, line.stated, line.answer)
+    asked = _request(line)
     return write_retention(asked, _told(commands_query.query_retention(line)))
 
 
@@ -259,9 +259,7 @@ def as_of(line: AsOfLine) -> int:
     """
     from rocketfsck.cli.query.retention import write_as_of
 
-    return write_as_of(
-        QueryRequest(line.path, line.stated, line.answer), _told(commands_query.query_as_of(line))
-    )
+    return write_as_of(_request(line), _told(commands_query.query_as_of(line)))
 
 
 by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))

@@ -8,13 +8,13 @@ Where the answer of a query goes: text, or one head and rows in a machine format
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from rocketfsck.cli.output import Column, Table
+from rocketfsck.cli.output import Column, Lines, Table, of_kind
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, sentence, shorten, timestamp, visible
@@ -26,10 +26,9 @@ from rocketfsck.query.life import Life, LifeEvent
 from rocketfsck.query.offsets import GROUP_COUNTS, GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.timers import TimedMessage
-from rocketfsck.store import Store
 
+KIND, NOTE = Column("kind", "text"), Column("note", "text")
 SHOWN_ENTRIES = 50
-
 NOT_SETTLED = "the answer is incomplete: some of these messages may be stale; --via auto checks this"
 
 
@@ -43,11 +42,11 @@ def trace_lines(trace: Trace, palette: Palette, *, everything: bool = False) -> 
     for step in trace.index_steps:
         yield from _step_lines(step, palette, everything)
     for scan in trace.scan_steps:
-        size = scan.end_offset - scan.start_offset
-        yield (
-            f"  log {scan.start_offset} to {scan.end_offset} ({count_of(size, 'byte')}): "
-            f"{count_of(scan.record_count, 'message')} found; {sentence(scan.why)}"
+        size, found = (
+            count_of(scan.end_offset - scan.start_offset, "byte"),
+            count_of(scan.record_count, "message"),
         )
+        yield f"  log {scan.start_offset} to {scan.end_offset} ({size}): {found} found; {sentence(scan.why)}"
 
 
 def _step_lines(step: IndexStep, palette: Palette, everything: bool) -> Iterator[str]:
@@ -57,16 +56,10 @@ def _step_lines(step: IndexStep, palette: Palette, everything: bool) -> Iterator
         return
     yield f"  {visible(step.file)}: slot {step.slot} = {step.newest}, {times}"
     shown = step.entries if everything else step.entries[:SHOWN_ENTRIES]
-    rows = [
-        (
-            f"    entry {entry.entry}",
-            f"offset {entry.physical_offset}",
-            f"+{entry.time_diff} s",
-            f"previous {entry.previous}",
-            visible(entry.verdict),
-        )
-        for entry in shown
-    ]
+    rows = []
+    for entry in shown:
+        place = (f"    entry {entry.entry}", f"offset {entry.physical_offset}")
+        rows.append((*place, f"+{entry.time_diff} s", f"previous {entry.previous}", visible(entry.verdict)))
     yield from aligned(rows)
     left = len(step.entries) - len(shown)
     if left:
@@ -79,9 +72,8 @@ def _step_lines(step: IndexStep, palette: Palette, everything: bool) -> Iterator
 def answer_lines(answer: Answer, palette: Palette) -> Iterator[str]:
     """What is to be said of an answer after its messages."""
     if answer.why:
-        yield (
-            palette.warning(sentence(answer.why)) if not answer.found else palette.dim(sentence(answer.why))
-        )
+        paint = palette.dim if answer.found else palette.warning
+        yield paint(sentence(answer.why))
     if not answer.is_complete:
         yield palette.warning(NOT_SETTLED)
     if answer.hidden:
@@ -125,28 +117,16 @@ def answer_values(answer: Answer, *, traced: bool) -> dict[str, Any]:
     return head
 
 
-Lines = Callable[[Palette], Iterator[str]]
-Row = Mapping[str, Any]
-
-
-def write(
-    asked: QueryRequest,
-    store: Store,
-    kind: str,
-    lines: Lines,
-    head: Callable[[], Row],
-    columns: Sequence[Column],
-    rows: Iterable[Row],
-) -> None:
-    """Write an answer: `lines` as text; else `head` and then `rows`.
-
-    In jsonl the head is the first line; csv, arrow and parquet have rows only.
+def write(asked: QueryRequest, answered: QueryAnswer[Any], kind: str, lines: Lines, table: Table) -> int:
+    """Write an answer: `lines` as text, else the table, of which the same columns may be named several times;
+    returns the exit status. In jsonl the head is the first line; csv, arrow and parquet have rows only.
     """
     answer = asked.answer
-    said = {"kind": kind, **head()} if answer.form in ("json", "jsonl") else {}
-    read = [asked.path, *asked.stated.commitlog_paths, *store.commitlog.directories]
-    table = Table(columns, said, chain([said] if answer.form == "jsonl" else (), rows))
-    answer.say_rows(lines, table, read)
+    head = {"kind": f"rocketfsck.{kind}", **table.head} if answer.form in ("json", "jsonl") else {}
+    read = [asked.path, *asked.stated.commitlog_paths, *answered.store.commitlog.directories]
+    rows = chain([head] if answer.form == "jsonl" else (), table.rows)
+    answer.say_rows(lines, Table(tuple(dict.fromkeys(table.columns)), head, rows), read)
+    return answered.exit_code
 
 
 def write_answer(asked: QueryRequest, kind: str, answered: QueryAnswer[Answer]) -> int:
@@ -162,13 +142,11 @@ def write_answer(asked: QueryRequest, kind: str, answered: QueryAnswer[Answer]) 
             yield from trace_lines(answer.trace, palette, everything=asked.verbose)
 
     rows = ({"kind": "message", **found_row(found, asked.body, root)} for found in answer.found)
-    columns = (Column("kind", "text"), *found_columns(asked.body))
-    head = partial(answer_values, answer, traced=asked.traced)
-    write(asked, answered.store, kind, lines, head, columns, rows)
-    return answered.exit_code
+    head = answer_values(answer, traced=asked.traced)
+    return write(asked, answered, kind, lines, Table((KIND, *found_columns(asked.body)), head, rows))
 
 
-def write_found(asked: QueryRequest, kind: str, scanned: Scanned) -> int:
+def write_found(asked: QueryRequest, scanned: Scanned) -> int:
     """Write messages as they are found, then whose content could not be read; returns how many were found."""
     root = str(scanned.store.root)
     count = 0
@@ -182,7 +160,7 @@ def write_found(asked: QueryRequest, kind: str, scanned: Scanned) -> int:
         if not count:
             yield palette.dim("nothing matches")
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[dict[str, Any]]:
         nonlocal count
         for item in scanned.found:
             count += 1
@@ -191,8 +169,8 @@ def write_found(asked: QueryRequest, kind: str, scanned: Scanned) -> int:
             for reason, number in sorted(scanned.unread.items()):
                 yield {"kind": "unread", "reason": reason, "message_count": number}
 
-    columns = (Column("kind", "text"), *found_columns(asked.body))
-    write(asked, scanned.store, kind, lines, lambda: {"expression": scanned.expression}, columns, rows())
+    table = Table((KIND, *found_columns(asked.body)), {"expression": scanned.expression}, rows())
+    write(asked, QueryAnswer(scanned.store, None, 0), "query.scan", lines, table)
     return count
 
 
@@ -204,15 +182,13 @@ def write_time(asked: QueryRequest, answered: QueryAnswer[TimeAnswer] | QueryAns
     status."""
     found = answered.found
     row = dict(members(found))
-    columns: Sequence[Column] = columns_of(type(found))
     if isinstance(found, BrokerTime):
-        lines: Lines = lambda _palette: iter((str(row["offset"]),))  # noqa: E731
+        lines: Lines = lambda _palette: (str(row["offset"]),)  # noqa: E731
     else:
         row["outcome"] = found.outcome.value
         lines = partial(_time_lines, found)
     rows = [] if asked.answer.form in ("json", "jsonl") else [row]
-    write(asked, answered.store, "rocketfsck.query.time", lines, lambda: row, columns, rows)
-    return answered.exit_code
+    return write(asked, answered, "query.time", lines, Table(columns_of(type(found)), row, rows))
 
 
 def _time_lines(answer: TimeAnswer, palette: Palette) -> Iterator[str]:
@@ -264,12 +240,8 @@ def write_life(asked: QueryRequest, answered: QueryAnswer[Life]) -> int:
     def rows() -> Iterator[dict[str, Any]]:
         for found in life.records:
             entries = [asdict(place) for place in life.index.get(found.offset, ())]
-            yield {
-                "kind": "record",
-                **found_row(found, asked.body, root),
-                "note": note_of(found),
-                "index": entries,
-            }
+            row = found_row(found, asked.body, root)
+            yield {"kind": "record", **row, "note": note_of(found), "index": entries}
         for event in life.events:
             yield {"kind": "event", **{"event" if k == "kind" else k: v for k, v in asdict(event).items()}}
 
@@ -279,17 +251,9 @@ def write_life(asked: QueryRequest, answered: QueryAnswer[Life]) -> int:
         "complete": is_settled(life.records),
         "unique_key": life.unique_key,
     }
-    columns = dict.fromkeys(
-        (
-            Column("kind", "text"),
-            *found_columns(asked.body),
-            Column("note", "text"),
-            Column("index", "json"),
-            *columns_of(LifeEvent, kind="event"),
-        )
-    )
-    write(asked, answered.store, "rocketfsck.query.life", lines, lambda: head, list(columns), rows())
-    return answered.exit_code
+    columns = (KIND, *found_columns(asked.body), NOTE, Column("index", "json"))
+    table = Table((*columns, *columns_of(LifeEvent, kind="event")), head, rows())
+    return write(asked, answered, "query.life", lines, table)
 
 
 def write_offsets(asked: QueryRequest, answered: QueryAnswer[OffsetsFound]) -> int:
@@ -317,29 +281,20 @@ def write_offsets(asked: QueryRequest, answered: QueryAnswer[OffsetsFound]) -> i
             yield {"kind": "group", **asdict(row), **more}
 
     head = {"outcome": "found" if queues or groups else "not-found", "why": problem}
-    columns = dict.fromkeys(
-        (
-            Column("kind", "text"),
-            *columns_of(QueueOffsets, kind="queue_kind"),
-            *columns_of(GroupOffsets),
-            *(Column(name, "int") for name in ("count", *GROUP_COUNTS)),
-        )
-    )
-    write(asked, answered.store, "rocketfsck.query.offsets", lines, lambda: head, list(columns), rows())
-    return answered.exit_code
+    columns = (KIND, *columns_of(QueueOffsets, kind="queue_kind"), *columns_of(GroupOffsets))
+    table = Table((*columns, *of_kind("int", "count", *GROUP_COUNTS)), head, rows())
+    return write(asked, answered, "query.offsets", lines, table)
 
 
 def _queue_cells(queues: Iterable[QueueOffsets]) -> Iterator[tuple[str, ...]]:
     yield "  topic", "queue_id", "min_offset", "max_offset", "messages", "first stored", "last stored", ""
     for queue in queues:
+        numbers = (queue.queue_id, queue.min_offset, queue.max_offset, queue.count)
+        times = (queue.first_timestamp, queue.last_timestamp)
         yield (
             "  " + shorten(visible(queue.topic), NAME_SHOWN),
-            str(queue.queue_id),
-            str(queue.min_offset),
-            str(queue.max_offset),
-            str(queue.count),
-            "" if queue.first_timestamp is None else timestamp(queue.first_timestamp),
-            "" if queue.last_timestamp is None else timestamp(queue.last_timestamp),
+            *map(str, numbers),
+            *("" if time is None else timestamp(time) for time in times),
             f"{count_of(queue.stale_count, 'stale unit')} after the end" if queue.stale_count else "",
         )
 
@@ -349,15 +304,9 @@ def _group_cells(groups: Iterable[GroupOffsets]) -> Iterator[tuple[str, ...]]:
     for row in groups:
         odd = "" if row.standing.value == "inside" else row.standing.value
         lost = f", {count_of(row.lost_count, 'message')} lost" if row.lost_count else ""
-        yield (
-            "  " + shorten(visible(row.group), NAME_SHOWN),
-            shorten(visible(row.topic), NAME_SHOWN),
-            str(row.queue_id),
-            str(row.offset),
-            str(row.max_offset),
-            str(row.lag),
-            odd + lost,
-        )
+        group, topic = (shorten(visible(name), NAME_SHOWN) for name in (row.group, row.topic))
+        numbers = map(str, (row.queue_id, row.offset, row.max_offset, row.lag))
+        yield f"  {group}", topic, *numbers, odd + lost
 
 
 def write_evidence(asked: QueryRequest, answered: QueryAnswer[TextFound]) -> int:
@@ -367,7 +316,7 @@ def write_evidence(asked: QueryRequest, answered: QueryAnswer[TextFound]) -> int
 
     def lines(palette: Palette) -> Iterator[str]:
         for item in found:
-            yield palette.bold(f"{shorten(visible(text), NAME_SHOWN)} is {sentence(item.says)}")
+            yield palette.bold(f"{shown} is {sentence(item.says)}")
             messages = FoundText(asked, palette)
             for message in item.found:
                 yield from messages.lines(message)
@@ -387,20 +336,13 @@ def write_evidence(asked: QueryRequest, answered: QueryAnswer[TextFound]) -> int
                 yield {"kind": "message", "reading": item.reading, **row, "note": note_of(message)}
 
     head = {"outcome": "found" if found else "not-found", "text": text}
-    columns = dict.fromkeys(
-        (
-            Column("kind", "text"),
-            Column("reading", "text"),
-            Column("says", "text"),
-            Column("count", "int"),
-            Column("is_counted", "bool"),
-            Column("command", "text"),
-            *found_columns(asked.body),
-            Column("note", "text"),
-        )
+    columns = (
+        *of_kind("text", "kind", "reading", "says"),
+        Column("count", "int"),
+        Column("is_counted", "bool"),
     )
-    write(asked, answered.store, "rocketfsck.find", lines, lambda: head, list(columns), rows())
-    return answered.exit_code
+    columns += (Column("command", "text"), *found_columns(asked.body), NOTE)
+    return write(asked, answered, "find", lines, Table(columns, head, rows()))
 
 
 def write_timers(asked: QueryRequest, answered: QueryAnswer[tuple[TimedMessage, ...]]) -> int:
@@ -413,14 +355,9 @@ def write_timers(asked: QueryRequest, answered: QueryAnswer[tuple[TimedMessage, 
             return
         yield from aligned(_timer_cells(messages), right=(3, 4))
 
-    def rows() -> Iterator[dict[str, Any]]:
-        for message in messages:
-            yield {"kind": "timer", **asdict(message)}
-
+    rows = ({"kind": "timer", **asdict(message)} for message in messages)
     head = {"outcome": "found" if messages else "not-found"}
-    columns = (Column("kind", "text"), *columns_of(TimedMessage))
-    write(asked, answered.store, "rocketfsck.query.timers", lines, lambda: head, columns, rows())
-    return answered.exit_code
+    return write(asked, answered, "query.timers", lines, Table((KIND, *columns_of(TimedMessage)), head, rows))
 
 
 def _timer_cells(messages: Iterable[TimedMessage]) -> Iterator[tuple[str, ...]]:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from rocketfsck.cli.output import Column
-from rocketfsck.cli.query.facts import NAME_SHOWN, write
+from rocketfsck.cli.output import Column, Table
+from rocketfsck.cli.query.facts import KIND, NAME_SHOWN, write
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, sentence, shorten, timestamp, visible
 from rocketfsck.commands.query import QueryAnswer
@@ -35,23 +36,15 @@ def write_as_of(asked: QueryRequest, answered: QueryAnswer[StoreThen]) -> int:
         "end_offset": found.end_offset,
         "next_timestamp": found.next_timestamp,
     }
-    write(
-        asked,
-        answered.store,
-        "rocketfsck.query.as-of",
-        lambda palette: _lines_of_queue(found, palette),
-        lambda: head,
-        [*columns_of(QueueThen), Column("count", "int")],
-        ({**asdict(queue), "count": queue.count} for queue in found.queues),
-    )
-    return answered.exit_code
+    rows = ({**asdict(queue), "count": queue.count} for queue in found.queues)
+    table = Table((*columns_of(QueueThen), Column("count", "int")), head, rows)
+    return write(asked, answered, "query.as-of", partial(_lines_of_queue, found), table)
 
 
 def _lines_of_queue(found: StoreThen, palette: Palette) -> Iterator[str]:
     size = count_of(found.end_offset - found.start_offset, "byte")
-    text = (
-        f"as of {timestamp(found.timestamp)}: commit log {found.start_offset} to {found.end_offset} ({size})"
-    )
+    log = f"commit log {found.start_offset} to {found.end_offset} ({size})"
+    text = f"as of {timestamp(found.timestamp)}: {log}"
     if found.next_timestamp is None:
         text += "; nothing was stored later"
     else:
@@ -107,17 +100,8 @@ def write_retention(asked: QueryRequest, answered: QueryAnswer[retention.Retenti
         "growth_per_day": found.growth_per_day,
     }
     kinds = (retention.FileRetention, retention.UnconsumedMessages, retention.DiskLevel)
-    columns = dict.fromkeys((Column("kind", "text"), *(item for kind in kinds for item in columns_of(kind))))
-    write(
-        asked,
-        answered.store,
-        "rocketfsck.query.retention",
-        lambda palette: _lines(found, palette),
-        lambda: head,
-        list(columns),
-        rows(),
-    )
-    return answered.exit_code
+    table = Table((KIND, *(item for kind in kinds for item in columns_of(kind))), head, rows())
+    return write(asked, answered, "query.retention", partial(_lines, found), table)
 
 
 def _lines(found: retention.Retention, palette: Palette) -> Iterator[str]:
@@ -139,9 +123,8 @@ def _lines(found: retention.Retention, palette: Palette) -> Iterator[str]:
     if not found.levels:
         yield "disk: unknown, since the store is not on this machine"
         return
-    yield palette.bold(
-        f"disk: {found.levels[0].used_size:,} of {count_of(found.levels[0].total_size, 'byte')} used"
-    )
+    total = count_of(found.levels[0].total_size, "byte")
+    yield palette.bold(f"disk: {found.levels[0].used_size:,} of {total} used")
     yield from aligned(_disk_cells(found.levels), right=(0,))
 
 
@@ -181,11 +164,8 @@ def _group_cells(rows: Iterable[retention.UnconsumedMessages]) -> Iterator[tuple
 
 def _disk_cells(levels: Iterable[retention.DiskLevel]) -> Iterator[tuple[str, ...]]:
     for level in levels:
-        yield (
-            f"  {level.used_percent} %",
-            _time(level.reached_timestamp, "not at this growth"),
-            EFFECTS[level.effect],
-        )
+        reached = _time(level.reached_timestamp, "not at this growth")
+        yield f"  {level.used_percent} %", reached, EFFECTS[level.effect]
 
 
 def _time(value: int | None, absent: str = "?") -> str:

@@ -65,8 +65,8 @@ def headline_of(verdict: Verdict) -> str:
 def _harmful(verdict: Verdict) -> str:
     if verdict.newer_record_count:
         what = "Do not start a broker that this version knows"
-        count = count_of(verdict.newer_record_count, "record")
-        return f"{what}: it would take {count} of a newer one for damage."
+        newer = count_of(verdict.newer_record_count, "record")
+        return f"{what}: it would take {newer} of a newer one for damage."
     known = [start for start in verdict.starts if start.covered]
     safe = [start for start in known if start.loads and not start.takes()]
     others = f" A start of {versions_text(safe, known)} loses nothing." if safe else ""
