@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +12,8 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
 from rocketfsck.cli.dump import item as dump_item
 from rocketfsck.cli.dump import targets as dump_targets
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item, Kind
+from rocketfsck.cli.dump.targets import Target
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Bodies, Column, Destination, Table, write_rows
 from rocketfsck.cli.show.text import Palette, visible
@@ -60,10 +62,10 @@ class DumpLine:
     masking: shared.Masking = field(default_factory=shared.Masking)
     answer: Annotated[Destination, Formats(FORMATS)]
 
-    def wanted(self) -> dump_item.DumpFilter:
+    def wanted(self) -> DumpFilter:
         """The filters."""
         common = self.messages
-        return dump_item.DumpFilter(
+        return DumpFilter(
             topic=common.topic,
             queue_id=common.queue_id,
             tag=common.tag,
@@ -89,12 +91,11 @@ def dump_command(line: DumpLine) -> None:
         raise UsageError("--hex needs --format text")
     if line.as_hex and line.masking.is_wanted:
         raise UsageError("--hex shows bytes, and --mask hides them")
-    wanted, answer, stated, masks = line.wanted(), line.answer, line.stated, line.masking.masks()
+    wanted, answer, masks = line.wanted(), line.answer, line.masking.masks()
     shaped = line.slot_count is not None or line.entry_count is not None
-    hints = dump_targets.StoreHints(stated.broker_conf, stated.broker_version, stated.commitlog_paths, shaped)
     targets = []
     for path in line.paths:
-        found = dump_targets.find_targets(path, line.kind, hints)
+        found = dump_targets.find_targets(path, line.kind, line.stated, index_shaped=shaped)
         if not found:  # only where a kind is asked for
             say_line(f"Note: {visible(dump_targets.no_target_text(path, str(line.kind)))}", err=True)
         targets += [target for target in found if _concerns(target, wanted)]
@@ -104,15 +105,7 @@ def dump_command(line: DumpLine) -> None:
     kinds = {name: dump_item.load_kind(name, wanted) for name in shown}
     if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
         raise UsageError(f"the files have several kinds; choose one with --kind: {', '.join(sorted(kinds))}")
-    run = _Run(
-        wanted,
-        line.limit,
-        stated.broker_version,
-        line.start_offset,
-        line.slot_count,
-        line.entry_count,
-        masks,
-    )
+    run = _Run(line, wanted, masks)
     if masks is not None:
         for store in {id(target.store): target.store for target in targets}.values():
             if store is not None:
@@ -125,8 +118,7 @@ def dump_command(line: DumpLine) -> None:
     ):
         if answer.form == "text":
             palette = answer.palette(stream)
-            for text in run.text(targets, kinds, palette, at, as_hex=line.as_hex, verbose=line.verbose):
-                stream.write(text + "\n")
+            stream.writelines(f"{text}\n" for text in run.text(targets, kinds, palette, at))
             return
         head = {"kind": "rocketfsck.dump", "paths": list(map(str, line.paths))}
         rows = (
@@ -138,17 +130,15 @@ def dump_command(line: DumpLine) -> None:
 
 def _stores(paths: tuple[Path, ...]) -> list[Path]:
     """The files that are read and the stores that they are in: nothing may be written there."""
-    return [
-        *paths,
-        *(root for path in paths if (root := dump_targets.store_root(shared.resolved(path))) is not None),
-    ]
+    roots = (dump_targets.store_root(shared.resolved(path)) for path in paths)
+    return [*paths, *(root for root in roots if root is not None)]
 
 
-def _columns(kinds: dict[str, dump_item.Kind]) -> tuple[Column, ...]:
+def _columns(kinds: dict[str, Kind]) -> tuple[Column, ...]:
     return tuple(dict.fromkeys(column for kind in kinds.values() for column in kind.columns))
 
 
-def _concerns(target: dump_targets.Target, wanted: dump_item.DumpFilter) -> bool:
+def _concerns(target: Target, wanted: DumpFilter) -> bool:
     """Whether a file can hold what is wanted, by the queue that it belongs to."""
     if target.topic is None:
         return True
@@ -160,70 +150,37 @@ def _concerns(target: dump_targets.Target, wanted: dump_item.DumpFilter) -> bool
 class _Run:
     """One dump: opens the files one after the other and counts what is shown."""
 
-    def __init__(
-        self,
-        wanted: dump_item.DumpFilter,
-        limit: int | None,
-        version: str | None,
-        start_offset: int | None,
-        slot_count: int | None,
-        entry_count: int | None,
-        masks: Masks | None = None,
-    ) -> None:
+    def __init__(self, line: DumpLine, wanted: DumpFilter, masks: Masks | None = None) -> None:
+        self.line = line
         self.masks = masks
         self.wanted = wanted
-        self.left = limit
-        self.version = version
-        self.start_offset = start_offset
-        self.slot_count = slot_count
-        self.entry_count = entry_count
+        self.left = line.limit
 
-    def sources(
-        self, targets: list[dump_targets.Target]
-    ) -> Iterator[tuple[dump_targets.Target, dump_item.DumpSource]]:
+    def sources(self, targets: list[Target]) -> Iterator[tuple[Target, DumpSource]]:
+        given = {name: getattr(self.line, name) for name in ("start_offset", "slot_count", "entry_count")}
+        known = {name: value for name, value in given.items() if value is not None}
         for target in targets:
             if self.left == 0:
                 return
-            opened = target.path if target.database is None else target.database.files[0].path
-            with FileReader(opened) as reader:
-                yield (
-                    target,
-                    dump_item.DumpSource(
-                        reader=reader,
-                        name=target.name,
-                        start_offset=target.start_offset if self.start_offset is None else self.start_offset,
-                        topic=target.topic,
-                        queue_id=target.queue_id,
-                        store=target.store,
-                        property_parser=self._parser(target),
-                        slot_count=self.slot_count if self.slot_count is not None else target.slot_count,
-                        entry_count=self.entry_count if self.entry_count is not None else target.entry_count,
-                        database=target.database,
-                        in_entries=target.in_entries,
-                    ),
-                )
+            with FileReader(target.opened_path) as reader:
+                source = target.source(reader)
+                yield target, replace(source, property_parser=self._parser(target), **known)
 
-    def _parser(self, target: dump_targets.Target) -> Any:
+    def _parser(self, target: Target) -> Any:
         if target.kind != "commitlog":
             return "scan"
         if target.store is not None:
             return target.store.dialect.property_parser
-        if self.version is None:
+        version = self.line.stated.broker_version
+        if version is None:
             return "scan"
         from rocketfsck.formats.dialect import dialect_for
 
-        return dialect_for(self.version).property_parser
+        return dialect_for(version).property_parser
 
-    def file_items(
-        self, source: dump_item.DumpSource, kind: dump_item.Kind, at: Phase, before: int
-    ) -> Iterator[dump_item.Item]:
-        if source.size == 0:
-            whole: Iterable[dump_item.Item] = (
-                () if self.wanted.any else [dump_item.Item("empty", 0, 0, {}, "the file is empty")]
-            )
-        else:
-            whole = kind.items(source, self.wanted)
-        for item in whole:
+    def file_items(self, source: DumpSource, kind: Kind, at: Phase, before: int) -> Iterator[Item]:
+        empty = [] if self.wanted.any else [Item("empty", 0, 0, {}, "the file is empty")]
+        for item in kind.items(source, self.wanted) if source.size else empty:
             at.at(before + item.end)
             if not self.wanted.has_positions(item.start, item.end):
                 continue
@@ -234,8 +191,8 @@ class _Run:
             yield item
 
     def items(
-        self, targets: list[dump_targets.Target], kinds: dict[str, dump_item.Kind], at: Phase
-    ) -> Iterator[tuple[dump_item.DumpSource, dump_item.Kind, dump_item.Item]]:
+        self, targets: list[Target], kinds: dict[str, Kind], at: Phase
+    ) -> Iterator[tuple[DumpSource, Kind, Item]]:
         done = 0
         for target, source in self.sources(targets):
             shown = source
@@ -246,21 +203,14 @@ class _Run:
                 yield shown, kinds[target.kind], self._masked(item)
             done += source.size
 
-    def _masked(self, item: dump_item.Item) -> dump_item.Item:
+    def _masked(self, item: Item) -> Item:
         if self.masks is None:
             return item
         values = self.masks.of(item.values)
         return replace(item, values=values, note=self.masks.text(item.note))
 
     def text(
-        self,
-        targets: list[dump_targets.Target],
-        kinds: dict[str, dump_item.Kind],
-        palette: Palette,
-        at: Phase,
-        *,
-        as_hex: bool,
-        verbose: bool,
+        self, targets: list[Target], kinds: dict[str, Kind], palette: Palette, at: Phase
     ) -> Iterator[str]:
         from rocketfsck.cli.dump.render import TextRenderer, heading, hex_item_lines
 
@@ -269,9 +219,11 @@ class _Run:
         for source, kind, item in self.items(targets, kinds, at):
             if (source.name, kind.name) != shown_name:
                 shown_name = (source.name, kind.name)
-                renderer = TextRenderer(kind, palette, verbose=verbose, body=self.wanted.body != "none")
+                body = self.wanted.body != "none"
+                renderer = TextRenderer(kind, palette, verbose=self.line.verbose, body=body)
                 yield heading(source, kind, palette)
             assert renderer is not None
+            as_hex = self.line.as_hex
             yield from hex_item_lines(source, item, palette) if as_hex else renderer.lines(item)
         if shown_name is None and (self.wanted.any or self.wanted.positions is not None):
             yield palette.dim("nothing matches")

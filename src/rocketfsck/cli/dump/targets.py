@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.dump.item import DATABASE, KINDS, fits, is_database
-from rocketfsck.commands.shared import resolved
+from rocketfsck.cli.dump.item import DATABASE, KINDS, DumpSource, fits, is_database
+from rocketfsck.commands.shared import StoreOptions, resolved
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.tiered import is_cluster_directory
 from rocketfsck.store.circumstances import read_settings
 from rocketfsck.store.logpaths import without_entries
-from rocketfsck.store.reading import named_errors
+from rocketfsck.store.reading import FileReader, named_errors
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
@@ -94,56 +94,51 @@ class Target:
     database: Other | None = None
     in_entries: bool = False
 
+    @property
+    def opened_path(self) -> Path:
+        """The file that is opened; of a database the first."""
+        return self.path if self.database is None else self.database.files[0].path
 
-@dataclass(frozen=True, slots=True)
-class StoreHints:
-    """What the user says about the store. `index_shaped`: the number of slots or entries was given, which
-    only an index file has."""
-
-    broker_conf: Path | None = None
-    version: str | None = None
-    commitlog_paths: tuple[Path, ...] = ()
-    index_shaped: bool = False
-
-    def open(self, root: Path) -> Store:
-        """The store at `root`, read with these hints. Raises StoreError or UsageError."""
-        from rocketfsck.store import open_store
-
-        return open_store(
-            root,
-            broker_conf=self.broker_conf,
-            version=self.version,
-            commitlog_paths=self.commitlog_paths,
-        )
-
-    def index_geometry(self) -> tuple[int | None, int | None]:
-        """Slots and entries of an index file as the broker's settings give them. Raises StoreError."""
-        if self.broker_conf is None:
-            return None, None
-        from rocketfsck.store.geometry import read_geometry
-
-        given = read_geometry(read_settings(self.broker_conf), {}, ())
-        slots = given.slot_count if given.source("slot_count") == "given" else None
-        return slots, given.entry_count if given.source("entry_count") == "given" else None
+    def source(self, reader: FileReader) -> DumpSource:
+        """The open file."""
+        return DumpSource(
+            reader, self.name, self.start_offset, self.topic, self.queue_id, self.store, "scan",
+            self.slot_count, self.entry_count, self.database, in_entries=self.in_entries,
+        )  # fmt: skip
 
 
-def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target]:
-    """The files to dump, in the order of the store; none where it has none of `kind`.
+def _index_geometry(broker_conf: Path | None) -> tuple[int | None, int | None]:
+    """Slots and entries of an index file as the broker's settings give them. Raises StoreError."""
+    if broker_conf is None:
+        return None, None
+    from rocketfsck.store.geometry import read_geometry
 
-    Raises StoreError or UsageError.
+    given = read_geometry(read_settings(broker_conf), {}, ())
+    slots = given.slot_count if given.source("slot_count") == "given" else None
+    return slots, given.entry_count if given.source("entry_count") == "given" else None
+
+
+def find_targets(
+    path: Path, kind: str | None, stated: StoreOptions, *, index_shaped: bool = False
+) -> list[Target]:
+    """The files to dump, in the order of the store; none where it has none of `kind`. `index_shaped`: the
+    number of slots or entries was given, which only an index file has. Raises StoreError or UsageError.
     """
+    from rocketfsck.store import open_store
+
     if not path.is_dir():
         if kind is not None and (kind == ALL or is_database(kind)):
             raise UsageError(f"--kind {kind} is for a store or a directory in one")
-        return [file_target(path, kind, hints)]
+        return [file_target(path, kind, stated, index_shaped)]
     base = resolved(path)
     root = store_root(base)
     if root is None:
-        return _loose_files(path, kind, hints)
+        return _loose_files(path, kind, stated, index_shaped)
     wanted = kind or ("commitlog" if root == base else ALL)
+    store = open_store(path if root == base else root, **stated.facts)
     targets = [
         target
-        for target in store_targets(hints.open(path if root == base else root), whole_log=wanted != ALL)
+        for target in store_targets(store, whole_log=wanted != ALL)
         if (wanted == ALL or fits(target.kind, wanted))
         and (root == base or resolved(target.path).is_relative_to(base))
     ]
@@ -176,23 +171,24 @@ def _is_store_part(name: str) -> bool:
     return name in (*ROOT_NAMES, *PART_NAMES) or name.startswith("dledger-")
 
 
-def _loose_files(directory: Path, kind: str | None, hints: StoreHints) -> list[Target]:
+def _loose_files(directory: Path, kind: str | None, stated: StoreOptions, index_shaped: bool) -> list[Target]:
     with named_errors(directory, "cannot be listed"):
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     if not files:
         raise StoreError("is neither a store nor part of one, and has no files", path=str(directory))
-    return [file_target(file, None if kind == ALL else kind, hints) for file in files]
+    asked = None if kind == ALL else kind
+    return [file_target(file, asked, stated, index_shaped) for file in files]
 
 
-def file_target(path: Path, kind: str | None, hints: StoreHints) -> Target:
+def file_target(path: Path, kind: str | None, stated: StoreOptions, index_shaped: bool) -> Target:
     """A file on its own, recognised, or treated as the `kind` that the user says it is."""
     from rocketfsck.store import identify_file
 
     found = identify_file(path)
     known = kind or KIND_OF_FILE.get(found.kind, str(found.kind))
-    if kind is None and known == "raw" and hints.index_shaped:
+    if kind is None and known == "raw" and index_shaped:
         known = "index"
-    slot_count, entry_count = hints.index_geometry() if known == "index" else (None, None)
+    slot_count, entry_count = _index_geometry(stated.broker_conf) if known == "index" else (None, None)
     return Target(
         path,
         str(path),
@@ -217,11 +213,8 @@ def store_targets(store: Store, *, whole_log: bool = False) -> Iterator[Target]:
         files: tuple[MappedFile, ...], kind: str, topic: str | None = None, queue_id: int | None = None
     ) -> Iterator[Target]:
         for file in files:
-            start_offset = file.start_offset or 0
-            in_entries = file.in_entries
-            yield Target(
-                file.path, file.relative, kind, start_offset, topic, queue_id, store, in_entries=in_entries
-            )
+            place = (file.path, file.relative, kind, file.start_offset or 0, topic, queue_id, store)
+            yield Target(*place, in_entries=file.in_entries)
 
     def single(file: StoreFile | None, kind: str) -> Iterator[Target]:
         if file is not None:

@@ -5,7 +5,7 @@ What the plan of a page makes of the store: tried on a view, and looked at as th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -130,16 +130,12 @@ def _beyond_one(store: Store, engine: Engine) -> str:
 
 def _as_named(report: Report, view: TriedStore) -> Report:
     """The report on a view with the names that things have in the store."""
-    findings = tuple(
-        replace(
-            finding,
-            where=replace(finding.where, file=view.name_of(finding.where.file)),
-            found=_shown(finding.found, view),
-            expected=_shown(finding.expected, view),
-        )
-        for finding in report.findings
-    )
-    return replace(report, findings=findings)
+    findings = []
+    for finding in report.findings:
+        where = replace(finding.where, file=view.name_of(finding.where.file))
+        found, expected = _shown(finding.found, view), _shown(finding.expected, view)
+        findings.append(replace(finding, where=where, found=found, expected=expected))
+    return replace(report, findings=tuple(findings))
 
 
 def _shown(facts: Facts, view: TriedStore) -> Facts:
@@ -188,7 +184,6 @@ BEFORE = 32
 _NAME_LIMIT = 80
 _TEXT_LIMIT = 120
 _UNITS: dict[str, Layout] = {"consumequeue": consumequeue.UNIT, "batchconsumequeue": consumequeue.BATCH_UNIT}
-_SMALL: dict[str, Layout] = {"checkpoint": checkpoint.CHECKPOINT}
 
 
 class Windows:
@@ -223,28 +218,21 @@ class Windows:
         last = min(first + self._size, reader.size)
         if not first < last:
             return None
-        source = DumpSource(
-            reader, target.name, target.start_offset, target.topic, target.queue_id, self._store
-        )
+        source = target.source(reader)
         wanted = (first, last, start, reader.size if end is None else min(end, reader.size))
         spans = [span for span in _spans(source, target, *wanted) if span.start < last and span.end > first]
-        data = bytearray(reader.read(first, last - first))
-        text = [f"{byte:02x}" for byte in data]
+        text = [f"{byte:02x}" for byte in reader.read(first, last - first)]
         for span in spans:
             if span.hidden:
-                inside = range(max(span.start, first) - first, min(span.end, last) - first)
-                for at in inside:
-                    text[at] = ".."
-        fields = tuple(
-            FieldSaid(
-                shown(span.name, _NAME_LIMIT),
-                span.start,
-                span.end,
-                "not shown" if span.hidden else shown(span.text, _TEXT_LIMIT),
-            )
-            for span in spans
-        )
+                low, high = max(span.start, first) - first, min(span.end, last) - first
+                text[low:high] = [".."] * (high - low)
+        fields = tuple(map(_field, spans))
         return ByteWindow(file, first, last, "".join(text), fields)
+
+
+def _field(span: Span) -> FieldSaid:
+    text = "not shown" if span.hidden else shown(span.text, _TEXT_LIMIT)
+    return FieldSaid(shown(span.name, _NAME_LIMIT), span.start, span.end, text)
 
 
 def _spans(source: DumpSource, target: Target, first: int, last: int, start: int, end: int) -> Iterable[Span]:
@@ -252,17 +240,15 @@ def _spans(source: DumpSource, target: Target, first: int, last: int, start: int
     if target.kind == "commitlog":
         return _hidden_before(record_spans(source, start, max(end, start), "none"), first, start, last, end)
     if target.kind in _UNITS:
-        layout = _UNITS[target.kind]
-        return _array(source, layout, 0, first, last, unit=True)
-    if target.kind in _SMALL:
-        layout = _SMALL[target.kind]
-        return _named(layout_spans(layout, 0, layout.parse(source.read(0, layout.size))))
+        return _array(source, _UNITS[target.kind], 0, first, last, shown_unit_name)
+    if target.kind == "checkpoint":
+        return _structure(source, checkpoint.CHECKPOINT, 0)
     return _index(source, first, last) if target.kind == "index" else ()
 
 
 def _hidden_before(spans: list[Span], first: int, start: int, last: int, end: int) -> list[Span]:
     """The fields of a record; what is in front of it and after it may be bodies of others, and is hidden."""
-    found = [Span(shown_name(span.name), span.start, span.end, span.text, span.hidden) for span in spans]
+    found = [replace(span, name=shown_name(span.name)) for span in spans]
     known = found[-1].end if found else start
     if first < start:
         found.insert(0, Span("before", first, start, hidden=True))
@@ -274,38 +260,31 @@ def _hidden_before(spans: list[Span], first: int, start: int, last: int, end: in
 
 
 def _array(
-    source: DumpSource, layout: Layout, base: int, first: int, last: int, *, unit: bool = False
+    source: DumpSource, layout: Layout, base: int, first: int, last: int, name: Name = shown_name
 ) -> Iterator[Span]:
     """The structures of an array from `base` on that are in `first:last`."""
-    size = layout.size
-    pos = base + max(first - base, 0) // size * size
-    name = shown_unit_name if unit else shown_name
-    while pos < last and pos + size <= source.size:
-        for span in layout_spans(layout, pos, layout.parse(source.read(pos, size))):
-            yield Span(name(span.name), span.start, span.end, span.text)
-        pos += size
+    start = base + max(first - base, 0) // layout.size * layout.size
+    for pos in range(start, min(last, source.size - layout.size + 1), layout.size):
+        yield from _structure(source, layout, pos, name)
 
 
-def _named(spans: Iterable[Span]) -> list[Span]:
-    return [Span(shown_name(span.name), span.start, span.end, span.text) for span in spans]
+Name = Callable[[str], str]
+"""How a field is called that RocketMQ calls so."""
+
+
+def _structure(source: DumpSource, layout: Layout, pos: int, name: Name = shown_name) -> Iterator[Span]:
+    for span in layout_spans(layout, pos, layout.parse(source.read(pos, layout.size))):
+        yield replace(span, name=name(span.name))
 
 
 def _index(source: DumpSource, first: int, last: int) -> Iterator[Span]:
     """Header, slots and entries."""
     if first < indexfile.INDEX_HEADER_SIZE <= source.size:
-        yield from _named(
-            layout_spans(indexfile.HEADER, 0, indexfile.HEADER.parse(source.read(0, indexfile.HEADER.size)))
-        )
+        yield from _structure(source, indexfile.HEADER, 0)
     slots = source.store.geometry.slot_count if source.store is not None else 0
-    entries = indexfile.entry_pos(0, slots)
-    yield from _array(
-        source,
-        indexfile.SLOT,
-        indexfile.INDEX_HEADER_SIZE,
-        max(first, indexfile.INDEX_HEADER_SIZE),
-        min(last, entries),
-    )
-    if last > entries and indexfile.ENTRY_SIZE:
+    begin, entries = indexfile.INDEX_HEADER_SIZE, indexfile.entry_pos(0, slots)
+    yield from _array(source, indexfile.SLOT, begin, max(first, begin), min(last, entries))
+    if last > entries:
         yield from _array(source, indexfile.ENTRY, entries, max(first, entries), last)
 
 

@@ -29,12 +29,8 @@ from rocketfsck.verify.finding import Severity
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.findings import Findings, Placed
 
-FIELD_OF_FACT = {
-    "crc": "body_crc",
-    "stated_physical_offset": "physical_offset",
-    "sys_flag": "sys_flag",
-    "magic_code": "magic_code",
-}
+FIELD_OF_FACT = {"crc": "body_crc", "stated_physical_offset": "physical_offset"}
+FIELD_OF_FACT |= {name: name for name in ("sys_flag", "magic_code")}
 """Facts of findings that are the value of a field, and the field."""
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -229,21 +225,20 @@ class Table:
         ]
         at = "row" if file.source.database is not None else "byte"
         digits = max([len(at), *(len(str(item.start)) for item in items)])
-        cells = (
-            pad(column.title, size, right=column.right) for column, size in zip(columns, widths, strict=True)
-        )
-        self.title = f"  {at:>{digits}}  {'  '.join(cells)}".rstrip()
+
+        def padded(cells: Iterable[str]) -> list[str]:
+            sized = zip(cells, columns, widths, strict=True)
+            return [pad(cell, size, right=column.right) for cell, column, size in sized]
+
+        title = "  ".join(padded(column.title for column in columns))
+        self.title = f"  {at:>{digits}}  {title}".rstrip()
         self.lines: list[str] = []
         for item, row in zip(items, texts, strict=True):
             worst = None if findings is None else findings.worst(file.row.key, item.start, item.end)
             mark = " " if worst is None else MARKS[worst]
             note = shorten(sentence(item.note), NOTE_LIMIT)
             if any(row):
-                cells = (
-                    pad(cell, size, right=column.right)
-                    for cell, column, size in zip(row, columns, widths, strict=True)
-                )
-                said = "  ".join((*cells, note)).rstrip()
+                said = "  ".join((*padded(row), note)).rstrip()
             else:
                 said = f"-- {item.kind}{f': {note}' if note else ''}{_block(item)}"
             self.lines.append(f"{mark} {item.start:>{digits}}  {said}")

@@ -9,7 +9,7 @@ What is searched for, as it is asked: small, for the screen that asks comes befo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, get_args
@@ -32,13 +32,7 @@ HINTS: dict[SearchKind, str] = {
     "offset": "4711 or 0x1267 · @BYTE of this file · TOPIC/QUEUE/QUEUE-OFFSET",
     "time": "2024-05-17T08:30:00 (UTC) or milliseconds",
 }
-NAMES: dict[SearchKind, str] = {
-    "text": "text",
-    "key": "key",
-    "unique": "unique key",
-    "offset": "offset",
-    "time": "time",
-}
+NAMES: dict[SearchKind, str] = {kind: kind for kind in ASKED_KINDS} | {"unique": "unique key"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +124,7 @@ class Shelf:
     @cached_property
     def streams(self) -> dict[tuple[str, str | None, int | None], tuple[FileRow, ...]]:
         """The files of each stream, in the order of the store."""
-        grouped = sorted(self.rows, key=lambda row: (row.target.kind, row.target.topic or "", _number(row)))
+        grouped = sorted(self.rows, key=lambda row: (row.target.kind, row.target.topic or "", number_of(row)))
         return {
             stream: tuple(sorted(rows, key=lambda row: row.target.start_offset))
             for stream, rows in groupby(grouped, key=lambda row: row.stream)
@@ -146,6 +140,10 @@ class Shelf:
                 return FilePlace(row.key, offset - start) if offset < start + row.size else None
         return None
 
+    def log_place(self, offset: int) -> FilePlace | None:
+        """The place of a physical offset, in the files of a plain log or of DLedger's."""
+        return self.at("commitlog", offset) or self.at("dledger-data", offset)
+
     def following(self, row: FileRow, *, backward: bool = False) -> Iterator[FileRow]:
         """The other files of the same kind, from the next (or the one before) on, as they are listed."""
         number = self.by_key[row.key]
@@ -159,17 +157,8 @@ class Shelf:
         target = row.target
         wanted = HIDDEN_BODY
         kind = load_kind(target.kind, wanted)
-        path = target.path if target.database is None else target.database.files[0].path
-        source = DumpSource(
-            reader=FileReader(path),
-            name=target.name,
-            start_offset=target.start_offset,
-            topic=target.topic,
-            queue_id=target.queue_id,
-            store=self.store,
-            property_parser=self.store.dialect.property_parser,
-            database=target.database,
-        )
+        source = target.source(FileReader(target.opened_path))
+        source = replace(source, property_parser=self.store.dialect.property_parser)
         return OpenFile(row, source, kind, open_pages(source, kind, wanted), wanted)
 
     def with_bodies(self, file: OpenFile, *, shown: bool) -> OpenFile:
@@ -181,5 +170,6 @@ class Shelf:
         return OpenFile(file.row, file.source, file.kind, pages, wanted)
 
 
-def _number(row: FileRow) -> int:
+def number_of(row: FileRow) -> int:
+    """The number of the queue that a file belongs to; -1 for none."""
     return -1 if row.target.queue_id is None else row.target.queue_id

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,12 @@ def headline(report: Report, verdict: Verdict | None) -> str:
     """The first line of `check`, printable; of a report without a verdict how much was found."""
     if verdict is not None:
         return headline_of(verdict)
+    return f"The report has no verdict. Found: {_counted(report) or 'nothing'}."
+
+
+def _counted(report: Report) -> str:
     counts = report.severity_counts
-    said = [count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
-    return f"The report has no verdict. Found: {', '.join(said) or 'nothing'}."
+    return ", ".join(count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity])
 
 
 def next_step(report: Report, verdict: Verdict | None) -> str:
@@ -160,18 +164,12 @@ class Findings:
         for name, items in self._by_file.items():
             items.sort(key=lambda item: (item.start, item.end))
             self._starts[name] = [item.start for item in items]
-            ends, most = [], 0
-            for item in items:
-                most = max(most, item.end)
-                ends.append(most)
-            self._furthest[name] = ends
+            self._furthest[name] = [*accumulate((item.end for item in items), max)]
 
     @property
     def about(self) -> str:
         """How many findings each severity has, in a line."""
-        counts = self.report.severity_counts
-        said = [count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
-        return f"Findings at level {self.report.level}: {', '.join(said) or 'none'}"
+        return f"Findings at level {self.report.level}: {_counted(self.report) or 'none'}"
 
     @property
     def headline(self) -> str:
@@ -289,9 +287,7 @@ def _placed(shelf: Shelf, finding: Finding, severity: Severity) -> Placed:
         start = slot_pos(where.slot)
         end = start + SLOT_SIZE
     elif start is None and where.physical_offset is not None:
-        place = shelf.at("commitlog", where.physical_offset) or shelf.at(
-            "dledger-data", where.physical_offset
-        )
+        place = shelf.log_place(where.physical_offset)
         if place is not None:
             name, start, end = place.name, place.pos, place.pos + 1
     elif start is None and where.queue_offset is not None and where.topic is not None:
@@ -350,12 +346,8 @@ def run_check(
     """
     with tempfile.TemporaryDirectory(prefix="rocketfsck-") as directory:
         output = Path(directory) / "report.json"
-        process = subprocess.Popen(
-            check_command(shelf.store, level, output),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        command, nothing = check_command(shelf.store, level, output), subprocess.DEVNULL
+        process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE)
         ended = threading.Event()
         guard = threading.Thread(target=_end_when, args=(process, stop, ended), daemon=True)
         guard.start()

@@ -64,9 +64,8 @@ def chain_links(file: OpenFile, slot: int) -> list[Link]:
         else:
             said = f"entry {values['entry']}: physical offset {values['physical_offset']}"
             said += f", hash {values['key_hash']}"
-        links.append(
-            Link(f"{said}{f', {item.note}' if item.note else ''}", FilePlace(file.row.key, item.start))
-        )
+        said += f", {item.note}" if item.note else ""
+        links.append(Link(said, FilePlace(file.row.key, item.start)))
     if len(links) == SHOWN_LIMIT:
         links.append(Link(f"only the first {SHOWN_LIMIT:,} are listed"))
     return links
@@ -83,14 +82,9 @@ class _Asked:
         value: Any = self.item.values.get(name)
         return value if isinstance(value, int) else -1
 
-    def log_place(self, offset: int) -> FilePlace | None:
-        """The place of a physical offset, in the files of a plain log or of DLedger's."""
-        place = self.shelf.at("commitlog", offset)
-        return place or self.shelf.at("dledger-data", offset)
-
     def record(self, name: str, title: str = "record") -> Link:
         offset = self.number(name)
-        place = self.log_place(offset)
+        place = self.shelf.log_place(offset)
         said = f"{title} at physical offset {offset}"
         return Link(said if place else f"{said}: no file of the log has it", place)
 
@@ -130,10 +124,8 @@ def _unit_link(shelf: Shelf, dispatched: Dispatched) -> Link:
     why = _STATES[dispatched.state]
     if dispatched.unit is None:
         return Link(f"{said}: {why}")
-    for kind, size in (
-        ("consumequeue", consumequeue.UNIT_SIZE),
-        ("batchconsumequeue", consumequeue.BATCH_UNIT_SIZE),
-    ):
+    units = {"consumequeue": consumequeue.UNIT_SIZE, "batchconsumequeue": consumequeue.BATCH_UNIT_SIZE}
+    for kind, size in units.items():
         pos = dispatched.unit.index * size
         place = shelf.at(kind, pos, dispatched.topic, dispatched.queue_id)
         if place is not None:
@@ -171,10 +163,8 @@ def _entry_links(asked: _Asked, message: Message, offset: int) -> Iterator[Link]
                             found.add(key)
                             slot = indexfile.slot_of(hashed, index.slot_count)
                             said = f"index entry {entry.number} in slot {slot} for key {visible(key)}"
-                            yield Link(
-                                said,
-                                FilePlace(file.relative, indexfile.entry_pos(entry.number, index.slot_count)),
-                            )
+                            pos = indexfile.entry_pos(entry.number, index.slot_count)
+                            yield Link(said, FilePlace(file.relative, pos))
                             break
         except StoreError as error:
             yield Link(f"{visible(file.relative)}: {sentence(str(error))}")

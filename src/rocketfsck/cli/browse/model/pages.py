@@ -65,9 +65,7 @@ class LogWalk:
         self.source = source
         self.size = source.size
         self.options = ScanOptions(
-            read_bodies=True,
-            property_parser=source.property_parser,
-            file_size=source.size,
+            read_bodies=True, property_parser=source.property_parser, file_size=source.size
         )
         self._batch: RecordBatch = new_batch(1, KEY_ROOM, KEY_ROOM)
         self._gaps: dict[int, int] = {}
@@ -152,14 +150,8 @@ class LogWalk:
         return found if found is not None and found < high else None
 
     def _window(self, start: int, end: int) -> ReadAhead:
-        return ReadAhead(
-            self.source.reader,
-            buffer_size=WINDOW_SIZE,
-            front_size=FRONT_SIZE,
-            threaded=False,
-            start=start,
-            end=end,
-        )
+        sizes = {"buffer_size": WINDOW_SIZE, "front_size": FRONT_SIZE}
+        return ReadAhead(self.source.reader, **sizes, threaded=False, start=start, end=end)
 
 
 GRIDS = frozenset({"consumequeue", "batchconsumequeue", "index", "dledger-index", "timerwheel"})
@@ -210,8 +202,7 @@ class LogPages:
         return [self.walk.item(head, self.wanted) for head in islice(self.walk.heads(pos), count)]
 
     def backward(self, pos: int, count: int) -> list[Item]:
-        heads = self._heads_before(pos, count)
-        return [self.walk.item(head, self.wanted) for head in heads]
+        return [self.walk.item(head, self.wanted) for head in self._heads_before(pos, count)]
 
     def locate(self, pos: int) -> int:
         start = self.walk.start_before(pos, 0)

@@ -113,12 +113,10 @@ class Planned:
         for action in self.actions:
             key = action_key(action)
             why = next((reasons[name] for name in action.why if name in reasons), "")
-            if key in self.left_out:
-                found.append(Choice(action.name, (action,), OUT, is_single=True))
-            elif key in there:
-                found.append(Choice(action.name, (action,), IN, is_single=True))
-            elif why:
-                found.append(Choice(action.name, (action,), NOT_ALONE, is_single=True, why=why))
+            mark = OUT if key in self.left_out else IN if key in there else NOT_ALONE if why else None
+            if mark is not None:
+                why = why if mark == NOT_ALONE else ""
+                found.append(Choice(action.name, (action,), mark, is_single=True, why=why))
         return found
 
     def lines(self, columns: int) -> list[str]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Question, Shelf
-from rocketfsck.cli.browse.model.pages import Head, LogWalk
+from rocketfsck.cli.browse.model.pages import LogWalk
 from rocketfsck.cli.show.text import sentence, visible
 from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import UsageError
@@ -51,7 +51,8 @@ def first_in_file(shelf: Shelf, row: FileRow, timestamp: int) -> int | None:
     file = shelf.open(row)
     try:
         walk = LogWalk(file.source)
-        low, high = 0, _data_end(file.source.reader)
+        # a hole at the end is not searched
+        low, high = 0, max((end for _, end in file.source.reader.data_extents()), default=0)
         while high - low > CLOSE_SIZE:
             go_on()
             middle = (low + high) // 2
@@ -62,7 +63,7 @@ def first_in_file(shelf: Shelf, row: FileRow, timestamp: int) -> int | None:
             else:
                 low = start
         for head in walk.heads(low):
-            time = _stored(walk, head)
+            time = None if head.record is None else _time_of(walk, head.start)
             if time is not None and time >= timestamp:
                 return head.start
         return None
@@ -70,18 +71,9 @@ def first_in_file(shelf: Shelf, row: FileRow, timestamp: int) -> int | None:
         file.close()
 
 
-def _data_end(reader: FileReader) -> int:
-    """Behind the last byte that may not be zero: a hole at the end is not searched."""
-    return max((end for _, end in reader.data_extents()), default=0)
-
-
 def _time_of(walk: LogWalk, pos: int) -> int | None:
     head = head_at(walk.source.reader, pos)
     return None if head is None else head.store_timestamp
-
-
-def _stored(walk: LogWalk, head: Head) -> int | None:
-    return None if head.record is None else _time_of(walk, head.start)
 
 
 HIT_LIMIT = 1_000
@@ -184,7 +176,7 @@ def find_offset(shelf: Shelf, view: StoreView, file: OpenFile | None, text: str)
             if file is None or not 0 <= value < max(file.source.size, 1):
                 raise UsageError(f"this file has no byte {value}")
             return FilePlace(file.row.key, value)
-        place = shelf.at("commitlog", value) or shelf.at("dledger-data", value)
+        place = shelf.log_place(value)
         if place is None:
             raise UsageError(f"no file of the commit log has the physical offset {value}")
         return place
@@ -220,18 +212,13 @@ def find_key(shelf: Shelf, view: StoreView, question: Question) -> list[FilePlac
         for number, topic in enumerate(topics):
             asked.at(number)
             go_on()
-            answer = find_by_key(
-                shelf.store, topic, question.text, unique=unique, via="index", max_body_size=0, view=view
-            )
+            wanted = (shelf.store, topic, question.text)
+            answer = find_by_key(*wanted, unique=unique, via="index", max_body_size=0, view=view)
             offsets.update(found.offset for found in answer.found)
     if not offsets:
         offsets.update(_scanned(shelf, question))
-    places = (_record_place(shelf, offset) for offset in sorted(offsets)[:HIT_LIMIT])
+    places = map(shelf.log_place, sorted(offsets)[:HIT_LIMIT])
     return [place for place in places if place is not None]
-
-
-def _record_place(shelf: Shelf, offset: int) -> FilePlace | None:
-    return shelf.at("commitlog", offset) or shelf.at("dledger-data", offset)
 
 
 def _scanned(shelf: Shelf, question: Question) -> Iterator[int]:

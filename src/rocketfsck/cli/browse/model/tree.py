@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.browse.model.files import MARKS, FileRow
+from rocketfsck.cli.browse.model.files import MARKS, FileRow, number_of
 from rocketfsck.cli.show.text import byte_size, count_of, visible, width
 
 if TYPE_CHECKING:
@@ -109,14 +109,12 @@ def _family(name: str, rows: tuple[FileRow, ...]) -> Folder:
 
 
 def _topic(key: tuple[str, str], rows: list[FileRow]) -> Folder:
-    ordered = sorted(rows, key=lambda row: -1 if row.target.queue_id is None else row.target.queue_id)
+    ordered = sorted(rows, key=number_of)
     parts: list[Folder | FileRow] = []
     for queue_id, group in groupby(ordered, key=lambda row: row.target.queue_id):
         files = tuple(group)
-        if len(files) == 1:
-            parts.append(files[0])
-        else:
-            parts.append(Folder((*key, str(queue_id)), f"queue {queue_id}", files, files))
+        folder = Folder((*key, str(queue_id)), f"queue {queue_id}", files, files)
+        parts.append(folder if len(files) > 1 else files[0])
     return Folder(key, key[1], tuple(ordered), tuple(parts))
 
 

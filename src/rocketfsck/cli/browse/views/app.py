@@ -99,9 +99,6 @@ class FilesScreen(base.StoreScreen):
         else:
             self.browser.go(FilePlace(what.key))
 
-    def action_choose(self) -> None:
-        self.query_one(Lines).action_choose()
-
 
 class StoresScreen(base.StoreScreen, inherit_bindings=False):
     """The stores that a pattern names; Enter opens one, and what was opened stays open."""
@@ -127,8 +124,7 @@ class StoresScreen(base.StoreScreen, inherit_bindings=False):
         yield Footer()
 
     def on_mount(self) -> None:
-        names = [sentence(offer.name) for offer in self._offers]
-        self.query_one(Lines).show(len(names), lambda low, high: names[low:high], ready=True)
+        self.query_one(Lines).show_all([sentence(offer.name) for offer in self._offers])
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         known = self._opened.get(event.number)
@@ -141,9 +137,6 @@ class StoresScreen(base.StoreScreen, inherit_bindings=False):
             self.browser.enter(session)
 
         self.work("store", self._offers[event.number].open, take)
-
-    def action_choose(self) -> None:
-        self.query_one(Lines).action_choose()
 
     def words(self, error: BaseException) -> str:
         return sentence(str(error))
@@ -350,10 +343,7 @@ class BrowseApp(App[None]):
                 self.front.say("")
                 self.go(place)
 
-        def find() -> FilePlace | None:
-            return self.session.next_text(file, pos, backward=step < 0)
-
-        self._search(find, take)
+        self._search(lambda: self.session.next_text(file, pos, backward=step < 0), take)
 
     def _say_hit(self) -> None:
         count = len(self.session.hits)

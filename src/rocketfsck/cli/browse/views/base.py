@@ -79,15 +79,14 @@ class HelpScreen(ModalScreen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        lines = HELP.split("\n")
-        self.query_one(Lines).show(len(lines), lambda low, high: lines[low:high], ready=True)
+        self.query_one(Lines).show_all(HELP.split("\n"))
 
 
 class QuestionScreen(ModalScreen[files.Question | None]):
     """A question and its kind; for a key also the topic. Dismissed with the question, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "give_up", "Close"),
+        Binding("escape", "dismiss", "Close"),
         Binding("tab", "kind(1)", "Next kind", priority=True),
         Binding("shift+tab", "kind(-1)", "Kind before", priority=True, show=False),
         Binding("down,up", "other", "Topic", priority=True),
@@ -114,9 +113,8 @@ class QuestionScreen(ModalScreen[files.Question | None]):
         title = Text()
         for kind in (self._kind,) if self._is_fixed else files.ASKED_KINDS:
             mine = kind == self._kind
-            title.append(
-                f"[{files.NAMES[kind]}]" if mine else f" {files.NAMES[kind]} ", "bold" if mine else ""
-            )
+            name = files.NAMES[kind]
+            title.append(f"[{name}]" if mine else f" {name} ", "bold" if mine else "")
             title.append(" ")
         self.query_one("#kinds", Static).update(title)
         self.query_one("#text", Input).placeholder = files.HINTS[self._kind]
@@ -126,18 +124,14 @@ class QuestionScreen(ModalScreen[files.Question | None]):
     def action_kind(self, step: int) -> None:
         """Ask for another kind."""
         if not self._is_fixed:
-            self._kind = files.ASKED_KINDS[
-                (files.ASKED_KINDS.index(self._kind) + step) % len(files.ASKED_KINDS)
-            ]
+            number = files.ASKED_KINDS.index(self._kind) + step
+            self._kind = files.ASKED_KINDS[number % len(files.ASKED_KINDS)]
             self._show_kind()
 
     def action_other(self) -> None:
         """Go to the other input, where there is one."""
         topic, text = self.query_one("#topic", Input), self.query_one("#text", Input)
         (text if topic.has_focus or not topic.display else topic).focus()
-
-    def action_give_up(self) -> None:
-        self.dismiss(None)
 
     def on_input_submitted(self) -> None:
         text, topic = self.query_one("#text", Input).value, self.query_one("#topic", Input).value
@@ -148,7 +142,7 @@ class LinksScreen(ModalScreen["Link | None"]):
     """Several links, one of which is to be followed. Dismissed with that one, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace,q", "give_up", "Close"),
+        Binding("escape,backspace,q", "dismiss", "Close"),
         Binding("enter", "choose", "Follow"),
     ]
 
@@ -164,22 +158,18 @@ class LinksScreen(ModalScreen["Link | None"]):
         yield Footer()
 
     def on_mount(self) -> None:
-        titles = [link.title for link in self._links]
-        self.query_one(Lines).show(len(titles), lambda low, high: titles[low:high], ready=True)
+        self.query_one(Lines).show_all([link.title for link in self._links])
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         link = self._links[event.number]
         if link.place is not None:
             self.dismiss(link)
 
-    def action_give_up(self) -> None:
-        self.dismiss(None)
-
 
 class PathScreen(ModalScreen[str | None]):
     """The name of a file to write. Dismissed with the name ("" for the usual place), or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
     def compose(self) -> ComposeResult:
         said = "Save the plan to this file; empty: where `rocketfsck apply STORE` finds it"
@@ -190,9 +180,6 @@ class PathScreen(ModalScreen[str | None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)
-
-    def action_give_up(self) -> None:
-        self.dismiss(None)
 
 
 @dataclass(slots=True)
@@ -405,6 +392,9 @@ class StoreScreen(Screen[None]):
         """Say that something takes its time, where nothing else is said; whoever is done takes it back."""
         if not self.said:
             self.say(READING)
+
+    def action_choose(self) -> None:
+        self.query(Lines).first().action_choose()
 
     def _end(self, group: str) -> None:
         timer = self._patience.pop(group, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -61,20 +60,13 @@ class Rows(Lines):
         """The item that the cursor is on."""
         return self.items[self.cursor] if 0 <= self.cursor < len(self.items) else None
 
-    def take(
-        self, items: Sequence[Item], table: Table, cursor: int, *, first: bool, last: bool, jump: bool
-    ) -> None:
-        """Show another window; `first` and `last` say whether it begins or ends where the file does.
-
-        Unless it is a `jump`, the cursor's line stays where it is on the screen.
-        """
-        self.items = list(items)
-        self.is_first, self.is_last, self.is_waiting = first, last, False
+    def take(self, window: RowWindow, *, jump: bool) -> None:
+        """Show another window. Unless it is a `jump`, the cursor's line stays where it is on the screen."""
+        self.items, table, cursor = window.items, window.table, window.cursor
+        self.is_first, self.is_last, self.is_waiting = window.first, window.last, False
         self.table_title = table.title
         above = None if jump else self.cursor - int(self.scroll_offset.y)
-        self.show(
-            len(self.items), lambda low, high: table.lines[low:high], ready=True, cursor=cursor, above=above
-        )
+        self.show_all(table.lines, cursor, above)
 
     def move_to(self, number: int) -> None:
         super().move_to(number)
@@ -142,7 +134,8 @@ NOWHERE, NO_FURTHER = "This row leads to nothing else.", "No further finding in 
 
 @dataclass(frozen=True, slots=True)
 class RowWindow:
-    """Items of a file and the row that the cursor goes to."""
+    """Items of a file and the row that the cursor goes to; `first` and `last` say whether it begins or ends
+    where the file does."""
 
     file: OpenFile
     items: list[Item]
@@ -229,9 +222,7 @@ class FileScreen(StoreScreen):
             self.file.close()
         self.file = window.file
         row = window.file.row
-        self.rows.take(
-            window.items, window.table, window.cursor, first=window.first, last=window.last, jump=jump
-        )
+        self.rows.take(window, jump=jump)
         self.query_one("#title", Static).update(f"{visible(row.key)}: {row.title}, {row.size} bytes")
         self._show_titles()
         if not window.items:
@@ -291,7 +282,7 @@ class FileScreen(StoreScreen):
         lines = self.query_one(FieldLines)
         if file is None or item is None:
             lines.fields = None
-            lines.show(0, lambda _low, _high: [], ready=True)
+            lines.show_all(())
             self.query_one("#about", Static).update("")
             return
         findings = self.session.findings

@@ -134,15 +134,13 @@ class RepairsScreen(StoreScreen):
     def _take(self, planned: Planned) -> None:
         self.session.planned = planned
         self._show_choices(planned)
-        lines = planned.lines(max(self.size.width - 2, 40))
-        self.query_one("#plan", Lines).show(len(lines), lambda low, high: lines[low:high], ready=True)
+        self.query_one("#plan", Lines).show_all(planned.lines(max(self.size.width - 2, 40)))
         self.say("" if planned.actions else "No repair is needed, or none is possible.")
 
     def _show_choices(self, planned: Planned) -> None:
         self._choices = planned.choices(self._unfolded)
-        chosen = [choice.title for choice in self._choices]
         lines = self.query_one(Choices)
-        lines.show(len(chosen), lambda low, high: chosen[low:high], ready=True, cursor=lines.cursor)
+        lines.show_all([choice.title for choice in self._choices], lines.cursor)
         self.query_one("#about", Static).update(planned.about())
 
     def on_choices_taken(self, event: Choices.Taken) -> None:
@@ -166,9 +164,6 @@ class RepairsScreen(StoreScreen):
 
     def action_take(self) -> None:
         self.query_one(Choices).action_take()
-
-    def action_choose(self) -> None:
-        self.query_one(Choices).action_choose()
 
     def action_save(self) -> None:
         """Ask for the name of a file, and write the plan there."""
@@ -226,12 +221,7 @@ class FindingsScreen(StoreScreen):
         assert findings is not None
         entries = self._entries = finding_entries(findings, self.session.unfolded)
         lines = self.query_one(Lines)
-        lines.show(
-            len(entries),
-            lambda low, high: [entry.title for entry in entries[low:high]],
-            ready=True,
-            cursor=cursor,
-        )
+        lines.show_all([entry.title for entry in entries], cursor)
         self._explain(lines.cursor)
 
     def _explain(self, number: int) -> None:
@@ -253,6 +243,3 @@ class FindingsScreen(StoreScreen):
             self.say("This finding is about no file that can be shown.")
         else:
             self.browser.go(entry.item.place)
-
-    def action_choose(self) -> None:
-        self.query_one(Lines).action_choose()

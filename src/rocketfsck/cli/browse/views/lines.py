@@ -14,8 +14,9 @@ with stoppable(stop):       the work of this thread raises CancelledError once `
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
@@ -142,6 +143,10 @@ class Lines(ScrollView, can_focus=True):
         self._want()
         self.refresh()
 
+    def show_all(self, lines: Sequence[str], cursor: int = 0, above: int | None = None) -> None:
+        """Show lines that are there."""
+        self.show(len(lines), lambda low, high: [*lines[low:high]], ready=True, cursor=cursor, above=above)
+
     def _scroll_to_cursor(self) -> None:
         height, above = self.size.height, self._above
         lines = above if above is not None and above < height else height // 2
@@ -173,10 +178,8 @@ class Lines(ScrollView, can_focus=True):
         if self._ready:
             self._first, self._lines = first, self._fetch(first, last)
             return
-        fetch, stop = self._fetch, Stop()
-        self.run_worker(
-            lambda: self._read(fetch, first, last, stop), thread=True, exclusive=True, group="lines"
-        )
+        read = partial(self._read, self._fetch, first, last, Stop())
+        self.run_worker(read, thread=True, exclusive=True, group="lines")
 
     def _read(self, fetch: Fetch, first: int, last: int, stop: Stop) -> None:
         """Fetch lines, in a worker thread."""
