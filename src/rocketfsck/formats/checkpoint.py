@@ -25,32 +25,22 @@ class Checkpoint:
 
     physic_msg_timestamp: Annotated[
         int,
-        field(
-            "physicMsgTimestamp",
-            I64,
-            "ms",
-            "storeTimestamp of the last record flushed to the commitlog",
-        ),
+        field("physicMsgTimestamp", I64, "ms", "storeTimestamp of the last record flushed to the commitlog"),
     ] = 0
     logics_msg_timestamp: Annotated[
         int,
         field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
     ] = 0
     index_msg_timestamp: Annotated[
-        int,
-        field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then"),
+        int, field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then")
     ] = 0
     master_flushed_offset: Annotated[
-        int,
-        field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master"),
+        int, field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master")
     ] = 0
     confirm_physical_offset: Annotated[
         int,
         field(
-            "confirmPhyOffset",
-            I64,
-            "bytes",
-            "5.1.1+: commitlog offset of the start of the last valid record",
+            "confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"
         ),
     ] = 0
     logics_physical_offset: Annotated[

@@ -304,11 +304,7 @@ def decode_pop_key(key: bytes) -> PopKey:
     if not separator:
         raise FormatError("separator: missing after the group", offset=8)
     return PopKey(
-        _I64.unpack_from(key)[0],
-        group,
-        topic,
-        _I32.unpack(key[-13:-9])[0],
-        _I64.unpack(key[-8:])[0],
+        _I64.unpack_from(key)[0], group, topic, _I32.unpack(key[-13:-9])[0], _I64.unpack(key[-8:])[0]
     )
 
 

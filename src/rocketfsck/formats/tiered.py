@@ -77,10 +77,7 @@ TIERED_INDEX_ITEM: Layout = declare(
     field("prevItem", I32, "items", "previous item of the same slot"),
 )
 TIERED_COMPACTED_ITEM: Layout = declare(
-    "tiered_compacted_item",
-    "Tiered index item, compacted",
-    "1.10",
-    *_ITEM,
+    "tiered_compacted_item", "Tiered index item, compacted", "1.10", *_ITEM
 )
 TIERED_COMPACTED_SLOT: Layout = declare(
     "tiered_compacted_slot",

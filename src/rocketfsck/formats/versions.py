@@ -126,8 +126,7 @@ class BrokerTraits(StartTraits):
         bool, "`maxMessageSize` limits the body, the record may have 64 KiB more (2.9)"
     ] = False
     stale_blank_filler: Annotated[
-        bool,
-        "D6: bytes after the 8 bytes of a BLANK may be remains of older messages, else normally zero †",
+        bool, "D6: bytes after the 8 bytes of a BLANK may be remains of older messages, else normally zero †"
     ] = True
     counts_entries_in_hash_slot_count: Annotated[
         bool, "D7: `hashSlotCount` of an index file counts entries, else used slots"
@@ -176,8 +175,7 @@ class BrokerTraits(StartTraits):
         bool, "who asks beyond the end of a queue that begins at 0 is sent back to 0 (7.3)"
     ] = True
     pull_limit: Annotated[
-        Literal["bytes", "units"],
-        "a pull's limit in bytes of units is held against bytes or their number",
+        Literal["bytes", "units"], "a pull's limit in bytes of units is held against bytes or their number"
     ] = "bytes"
     pull_limit_inclusive: Annotated[bool, "a pull stops at that limit, else one unit beyond it"] = True
     pull_skips_first: Annotated[

@@ -21,8 +21,5 @@ if TYPE_CHECKING:
     from rocketfsck.testing.conformance import breaches as breaches
 
 __getattr__ = late_names(
-    __name__,
-    {
-        "conformance": "NotConformantError PlannedStore assert_conformant breaches",
-    },
+    __name__, {"conformance": "NotConformantError PlannedStore assert_conformant breaches"}
 )

@@ -234,10 +234,7 @@ def _configs(draw: st.DrawFn, planned: PlannedStore) -> dict[str, Any]:
         if level := message.delay_level:
             due = (message.store_timestamp or 0) + planned.options.delay_levels.get(level, 0)
             delivered[level] = delivered.get(level, 0) + (due <= last)
-    return {
-        "consumerOffset.json": {"offsetTable": consumed},
-        "delayOffset.json": {"offsetTable": delivered},
-    }
+    return {"consumerOffset.json": {"offsetTable": consumed}, "delayOffset.json": {"offsetTable": delivered}}
 
 
 @dataclass(frozen=True)

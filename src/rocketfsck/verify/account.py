@@ -222,12 +222,7 @@ class Gatherer:
         tallies.sort(key=lambda tally: (FATES.index(tally.fate), -tally.message_count, tally.why))
         lost = sorted(self._lost, key=lambda run: (run.topic, run.queue_id, run.start_queue_offset))
         return verify_finding.MessageAccount(
-            tuple(tallies),
-            tuple(lost),
-            self._unlisted_count,
-            is_complete,
-            bodies_checked,
-            self._effects(),
+            tuple(tallies), tuple(lost), self._unlisted_count, is_complete, bodies_checked, self._effects()
         )
 
     def _notice(self, finding: verify_finding.Finding) -> None:

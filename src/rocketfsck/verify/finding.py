@@ -282,7 +282,7 @@ def queue_directory(topic: str, queue_id: int, kind: str = "file") -> str:
 
 def queue_place(topic: str, queue_id: int, kind: str = "file") -> Where:
     """Where a finding on a whole queue is."""
-    return Where(file=queue_directory(topic, queue_id, kind), topic=topic, queue_id=queue_id)
+    return Where(queue_directory(topic, queue_id, kind), topic=topic, queue_id=queue_id)
 
 
 def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset: int | None = None) -> Where:
@@ -293,9 +293,9 @@ def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset:
         start = file.start_offset
         if start is not None and start <= pos:
             return Where(
-                file=file.relative,
-                start=pos - start,
-                end=min(pos - start + count * size, max(file.size, pos - start)),
+                file.relative,
+                pos - start,
+                min(pos - start + count * size, max(file.size, pos - start)),
                 physical_offset=physical_offset,
                 topic=queue.topic,
                 queue_id=queue.queue_id,

@@ -202,18 +202,18 @@ def _foreign_parts(store: Store, parts: Parts) -> Iterator[Finding]:
     total = parts.total
     found = {"record_count": total.record_count, "met_count": total.met_count}
     if parts.is_foreign_log:
-        yield Finding(RuleName.LOG_FOREIGN, Where(file="commitlog"), found)
+        yield Finding(RuleName.LOG_FOREIGN, Where("commitlog"), found)
         return
     for file, agreement in zip(store.commitlog.files, parts.by_file, strict=True):
         if file.relative in parts.foreign:
-            where = Where(file=file.relative, start=0, physical_offset=file.start_offset)
+            where = Where(file.relative, 0, physical_offset=file.start_offset)
             counts = {"record_count": agreement.record_count, "met_count": agreement.met_count}
             yield Finding(RuleName.LOG_FILE_FOREIGN, where, counts)
     if total.is_of_other_queues:
-        yield Finding(RuleName.QUEUES_FOREIGN, Where(file="consumequeue"), found)
+        yield Finding(RuleName.QUEUES_FOREIGN, Where("consumequeue"), found)
     elif parts.is_unknown_to_index and total.met_count >= total.record_count * MANY:
         found = {"record_count": total.keyed_count, "met_count": total.indexed_count}
-        yield Finding(RuleName.INDEX_FOREIGN, Where(file="index"), found)
+        yield Finding(RuleName.INDEX_FOREIGN, Where("index"), found)
 
 
 def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
@@ -232,7 +232,7 @@ def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
         if begins >= newest:
             yield Finding(
                 RuleName.LOG_FILE_OLDER,
-                Where(file=log.file, start=log.end_offset - log.start_offset, physical_offset=log.end_offset),
+                Where(log.file, log.end_offset - log.start_offset, physical_offset=log.end_offset),
                 {"end_timestamp": newest, "next_timestamp": begins, "next_file": later.file},
             )
 
@@ -257,7 +257,7 @@ def _older_log(store: Store, known: Known, flushed: tuple[int, int], indexed: in
     last = next(log for log in reversed(known.logs) if log is not None and log.record_count)
     if beyond > end and later >= newest + GAP_MS and _is_open(last):
         found = {"end_timestamp": newest, "later_timestamp": later, "behind_duration": later - newest}
-        yield Finding(RuleName.LOG_OLDER, Where(file=last.file, physical_offset=end), found)
+        yield Finding(RuleName.LOG_OLDER, Where(last.file, physical_offset=end), found)
 
 
 def _older_queues(
@@ -295,7 +295,7 @@ def _older_queues(
             "log_timestamp": newest,
             "behind_duration": newest - last.store_timestamp,
         }
-        yield Finding(RuleName.QUEUES_OLDER, Where(file="consumequeue", physical_offset=end), found)
+        yield Finding(RuleName.QUEUES_OLDER, Where("consumequeue", physical_offset=end), found)
 
 
 def _last_unit(store: Store, known: Known, end: int) -> int | None:

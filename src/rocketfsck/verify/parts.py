@@ -106,12 +106,7 @@ _OTHERS: Mapping[Part, frozenset[OtherKind]] = {
     ),
     "databases": frozenset({OtherKind.ROCKSDB}),
     "tiered storage": frozenset(
-        {
-            OtherKind.TIERED_INDEX,
-            OtherKind.TIERED_LOG,
-            OtherKind.TIERED_QUEUE,
-            OtherKind.TIERED_SEGMENT_INDEX,
-        }
+        {OtherKind.TIERED_INDEX, OtherKind.TIERED_LOG, OtherKind.TIERED_QUEUE, OtherKind.TIERED_SEGMENT_INDEX}
     ),
     "DLedger": frozenset({OtherKind.DLEDGER, OtherKind.DLEDGER_DATA, OtherKind.DLEDGER_INDEX}),
 }

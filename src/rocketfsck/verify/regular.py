@@ -251,7 +251,7 @@ def _unknown_frames(
     first = frames.spans[0][0]
     yield Finding(
         RuleName.RECORD_MAGIC_UNKNOWN,
-        Where(file=frames.file, physical_offset=first),
+        Where(frames.file, physical_offset=first),
         {
             "record_count": frames.record_count,
             "byte_count": frames.byte_count,
@@ -270,7 +270,7 @@ def _files_alike(store: Store, kept: Collector) -> Iterator[Finding]:
             "pattern": alike.pattern,
             "newest_version": NEWEST_NAME,
         }
-        yield Finding(RuleName.FILES_ALIKE, Where(file=alike.area), facts)
+        yield Finding(RuleName.FILES_ALIKE, Where(alike.area), facts)
 
 
 def _is_one_of(names: Collection[str], finding: Finding) -> bool:

@@ -205,10 +205,7 @@ def check_store(
             )
         with phase("checking the tiered storage"), measured(passes, "tiered storage"):
             tiered = check_tiered(context)
-        with (
-            phase("comparing the files with each other"),
-            measured(passes, "across files, small files"),
-        ):
+        with phase("comparing the files with each other"), measured(passes, "across files, small files"):
             for item in chain(_judge(context, known, ran, databases, gatherer), tiered.items):
                 if isinstance(item, NotChecked):
                     left_out.append(item)

@@ -178,10 +178,7 @@ def unit_where(log: StreamReader, pos: int, physical_offset: int | None = None) 
     number = max(log.last_from(pos), 0)
     start = pos - log.starts[number]
     return Where(
-        file=log.files[number].relative,
-        start=start,
-        end=start + timer.TIMER_LOG_UNIT_SIZE,
-        physical_offset=physical_offset,
+        log.files[number].relative, start, start + timer.TIMER_LOG_UNIT_SIZE, physical_offset=physical_offset
     )
 
 
@@ -232,7 +229,7 @@ class WheelByLog:
 def check_length(file: StoreFile) -> Iterator[Finding]:
     """A wheel of another length than brokers make; an empty one they make again."""
     if file.size not in (0, timer.TIMER_WHEEL_SIZE):
-        where = Where(file=file.relative, start=0, end=file.size)
+        where = Where(file.relative, 0, file.size)
         yield Finding(
             RuleName.TIMER_WHEEL_LENGTH, where, {"size": file.size}, {"size": timer.TIMER_WHEEL_SIZE}
         )
@@ -282,10 +279,7 @@ def _wrong(
     for row in np.flatnonzero(wrong).tolist():
         found: Facts = {"field": name, "value": int(value[row])}
         yield Finding(
-            RuleName.TIMER_SLOT_POSITION,
-            _slot(file, int(number[row])),
-            found,
-            {"value": int(expected[row])},
+            RuleName.TIMER_SLOT_POSITION, _slot(file, int(number[row])), found, {"value": int(expected[row])}
         )
 
 
@@ -321,7 +315,7 @@ def _missing_slots(
 
 def _slot(file: StoreFile, number: int) -> Where:
     start = number * timer.TIMER_WHEEL_SLOT_SIZE
-    return Where(file=file.relative, start=start, end=start + timer.TIMER_WHEEL_SLOT_SIZE, slot=number)
+    return Where(file.relative, start, start + timer.TIMER_WHEEL_SLOT_SIZE, slot=number)
 
 
 # Whether the files of the timers are all there. Reference 1.8.
@@ -374,7 +368,7 @@ def _lacks_database(store: Store) -> bool:
 
 
 def _missing(file: str, outcome: str) -> Finding:
-    return Finding(RuleName.TIMER_FILE_MISSING, Where(file=file), {"outcome": outcome})
+    return Finding(RuleName.TIMER_FILE_MISSING, Where(file), {"outcome": outcome})
 
 
 def _has_units(log: MappedFileQueue) -> bool:
@@ -499,6 +493,6 @@ def _put(
 def _gap(log: StreamReader, gap: timers.TimerGap) -> Finding:
     number = max(log.last_from(gap.start), 0)
     base = log.starts[number]
-    where = Where(file=log.files[number].relative, start=gap.start - base, end=gap.end - base)
+    where = Where(log.files[number].relative, gap.start - base, gap.end - base)
     what = "zeros" if gap.zero else "no units"
     return Finding(RuleName.TIMER_LOG_GAP, where, {"byte_count": gap.end - gap.start, "what": what})

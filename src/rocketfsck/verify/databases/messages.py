@@ -190,7 +190,7 @@ def dangling_rows(other: Other, index: Index, start: int) -> Iterator[Finding]:
         if len(found) >= NAMED_LIMIT:
             break
     for offset, count in sorted(found.items())[:NAMED_LIMIT]:
-        where = Where(file=other.relative, physical_offset=offset)
+        where = Where(other.relative, physical_offset=offset)
         yield Finding(RuleName.INDEX_ROW_DANGLING, where, {"database": other.relative, "row_count": count})
 
 
@@ -204,9 +204,7 @@ def check_database_files(store: Store) -> Iterator[Finding | NotChecked]:
     lost = lost_queue_database(store)
     if lost is not None:
         facts: Facts = {"name": families.CURRENT, "database": lost.relative, "detail": NO_DATABASE}
-        yield Finding(
-            RuleName.DATABASE_FILE_MISSING, Where(file=f"{lost.relative}/{families.CURRENT}"), facts
-        )
+        yield Finding(RuleName.DATABASE_FILE_MISSING, Where(f"{lost.relative}/{families.CURRENT}"), facts)
     for other in families.databases_of(store):
         try:
             for fault in families.file_faults(other):
@@ -220,7 +218,7 @@ def _finding(store: Store, other: Other, fault: families.FileFault) -> Finding:
     facts: dict[str, int | str | bool | None] = {"name": fault.name, "database": other.relative}
     if fault.fault in (families.Fault.MISSING, families.Fault.NO_WAL):
         facts["detail"] = fault.detail
-        return Finding(RuleName.DATABASE_FILE_MISSING, Where(file=file), facts)
+        return Finding(RuleName.DATABASE_FILE_MISSING, Where(file), facts)
     facts["reason"] = fault.detail
     expected: Facts = {}
     if fault.fault is families.Fault.LENGTH:
@@ -228,7 +226,7 @@ def _finding(store: Store, other: Other, fault: families.FileFault) -> Finding:
             f"the file has {count_of(fault.size or 0, 'byte')}, but the manifest says {fault.expected:,}"
         )
         facts["size"], expected = fault.size, {"size": fault.expected}
-    where = Where(file=file, start=fault.pos, end=fault.size)
+    where = Where(file, fault.pos, fault.size)
     cut = fault.at_end and store.abort is not None
     rule = RuleName.DATABASE_LOG_CUT if cut else RuleName.DATABASE_FILE_DAMAGED
     return Finding(rule, where, facts, expected)
@@ -244,7 +242,7 @@ def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotCh
         )
     file = other.relative if error.file is None else f"{other.relative}/{error.file}"
     facts: Facts = {"database": other.relative, "reason": error.message, "name": error.file}
-    return Finding(RuleName.DATABASE_UNREADABLE, Where(file=file), facts)
+    return Finding(RuleName.DATABASE_UNREADABLE, Where(file), facts)
 
 
 def odd_rows(database: str, odd: families.OddRows) -> Iterator[Finding]:
@@ -257,7 +255,7 @@ def odd_rows(database: str, odd: families.OddRows) -> Iterator[Finding]:
             "key": row.key[:SHOWN_KEY].hex(),
             "reason": row.reason,
         }
-        yield Finding(RuleName.DATABASE_ROW_ODD, Where(file=database), facts)
+        yield Finding(RuleName.DATABASE_ROW_ODD, Where(database), facts)
 
 
 HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
@@ -330,10 +328,7 @@ def check_pop(database: str, rows: Rows, odd: families.OddRows, shared: Shared) 
         if wrong:
             group, topic = pairs[1][1], pairs[2][1]
             where = Where(
-                file=database,
-                topic=topic,
-                queue_id=values["queueId"],
-                queue_offset=values["queueOffset"],
+                database, topic=topic, queue_id=values["queueId"], queue_offset=values["queueOffset"]
             )
             facts: Facts = {"database": database, "group": group, "reason": wrong[0]}
             yield Finding(RuleName.POP_ROW, where, facts)
@@ -412,7 +407,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
                 if index.first_offset <= offset <= last and left:
                     left -= 1
                     record = int(np.searchsorted(offsets, offset))
-                    where = Where(file=other.relative, physical_offset=offset, topic=batch.topic(record))
+                    where = Where(other.relative, physical_offset=offset, topic=batch.topic(record))
                     facts: Facts = {"database": other.relative, "row_count": missing}
                     yield Finding(RuleName.INDEX_ROW_MISSING, where, facts)
     yield from waiting.findings(other)
@@ -492,7 +487,7 @@ def _misfit(kind: str, values: dict[str, Any], message: Message) -> str | None:
 
 
 def _message_finding(other: Other, kind: str, values: dict[str, Any], reason: str) -> Finding:
-    where = Where(file=other.relative, physical_offset=values["phyOffset"])
+    where = Where(other.relative, physical_offset=values["phyOffset"])
     unique_key = values["uniqKey"].decode("utf-8", "replace")
     facts: Facts = {"database": other.relative, "family": kind, "unique_key": unique_key, "reason": reason}
     return Finding(RuleName.MESSAGE_ROW, where, facts)

@@ -127,7 +127,7 @@ def _said_of_rows(
     for finding in found:
         where = finding.where
         place = Where(
-            file=database,
+            database,
             physical_offset=where.physical_offset,
             topic=where.topic,
             queue_id=where.queue_id,
@@ -163,7 +163,7 @@ def _not_flushed(database: str, found: Sequence[tuple[int, Finding]]) -> Finding
         "queue_count": sum(finding.count for _, finding in found),
         "record_count": sum(count for count in counts if isinstance(count, int)),
     }
-    return Finding(RuleName.ROWS_NOT_FLUSHED, Where(file=database, physical_offset=first), facts)
+    return Finding(RuleName.ROWS_NOT_FLUSHED, Where(database, physical_offset=first), facts)
 
 
 def _is_killed(store: Store) -> bool:
@@ -181,7 +181,7 @@ def _bounds(store: Store, spill: Spill, known: task.Known) -> Iterator[Finding]:
     log_start = store.commitlog.start_offset or 0
     for _, queue in sorted(spill.queues.items()):
         for name, value, reason in _bound_faults(queue, log_start):
-            where = Where(file=database, topic=queue.topic, queue_id=queue.queue_id, queue_offset=value)
+            where = Where(database, topic=queue.topic, queue_id=queue.queue_id, queue_offset=value)
             shown = MISSING if value is None else value
             facts: Facts = {"database": database, "bound": name, "value": shown, "reason": reason}
             yield Finding(RuleName.QUEUE_BOUND, where, facts)
@@ -198,7 +198,7 @@ def _bounds(store: Store, spill: Spill, known: task.Known) -> Iterator[Finding]:
         fault = f"the queues have units of records up to {last}"
     if fault is not None:
         facts = {"database": database, "value": MISSING if mark is None else mark, "reason": fault}
-        yield Finding(RuleName.DISPATCH_MARK, Where(file=database), facts)
+        yield Finding(RuleName.DISPATCH_MARK, Where(database), facts)
 
 
 def _bound_faults(queue: SpilledQueue, log_start: int) -> Iterator[tuple[str, int | None, str]]:
@@ -336,5 +336,5 @@ def _odd_in_batch(
 def _time_finding(
     database: str, topic: str, queue_id: int, place: int, offset: int, stated: int, stored: int
 ) -> Finding:
-    where = Where(file=database, physical_offset=offset, topic=topic, queue_id=queue_id, queue_offset=place)
+    where = Where(database, physical_offset=offset, topic=topic, queue_id=queue_id, queue_offset=place)
     return Finding(RuleName.ROW_TIME, where, {"database": database, "value": stated}, {"value": stored})

@@ -229,4 +229,4 @@ def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
     if missing:
         names = first_names(missing)
         found: Facts = {"database": CONFIG_V2, "topic_count": len(missing), "topics": names}
-        yield Finding(RuleName.TOPICS_NOT_WRITTEN, Where(file=CONFIG_V2), found)
+        yield Finding(RuleName.TOPICS_NOT_WRITTEN, Where(CONFIG_V2), found)

@@ -219,9 +219,7 @@ def walk_damaged(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator
         reached.update(path)
     if unfinished or len(slots) > CHAIN_LIMIT or wrong.further_count:
         count = unfinished + max(len(slots) - CHAIN_LIMIT, 0)
-        yield Finding(
-            RuleName.INDEX_CHAINS_NOT_WALKED, Where(file=reader.file.relative), {"slot_count": count}
-        )
+        yield Finding(RuleName.INDEX_CHAINS_NOT_WALKED, Where(reader.file.relative), {"slot_count": count})
         return
     yield from _orphans(reader, slots, reached, used)
 
@@ -252,7 +250,7 @@ def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) ->
 
 def _at(reader: IndexReader, entry: int, slot: int) -> Where:
     place = entry_place(reader.file.relative, reader.slot_count, entry)
-    return Where(file=place.file, start=place.start, end=place.end, slot=slot, entry=entry)
+    return Where(place.file, place.start, place.end, slot=slot, entry=entry)
 
 
 def _slots_of(reader: IndexReader, numbers: Longs, inside: NDArray[np.bool_]) -> Longs:

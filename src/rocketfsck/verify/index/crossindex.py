@@ -84,7 +84,7 @@ def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[F
         facts, extent = _facts(result), result.summary
         if not extent.entry_count:
             empty.append(facts.file)
-            yield Finding(RuleName.INDEX_EMPTY, Where(file=facts.file))
+            yield Finding(RuleName.INDEX_EMPTY, Where(facts.file))
             continue
         if not facts.full and number + 1 < len(indexes):
             count = {"entry_count": extent.entry_count}
@@ -96,7 +96,7 @@ def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[F
         before = (facts, extent.last_offset)
     if len(empty) > 1:
         yield Finding(
-            RuleName.INDEX_EMPTY_MANY, Where(file="index"), {"file_count": len(empty), "first_file": empty[0]}
+            RuleName.INDEX_EMPTY_MANY, Where("index"), {"file_count": len(empty), "first_file": empty[0]}
         )
 
 
@@ -135,9 +135,9 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             evidence = _was_indexed(context)
             found: dict[str, int | str] = {"record_count": count}
             if evidence:
-                yield Finding(RuleName.INDEX_GONE, Where(file="index"), {**found, "evidence": evidence})
+                yield Finding(RuleName.INDEX_GONE, Where("index"), {**found, "evidence": evidence})
             elif store.settings.flag("messageIndexEnable", True) and not _in_rows(store):
-                yield Finding(RuleName.INDEX_ABSENT, Where(file="index"), found)
+                yield Finding(RuleName.INDEX_ABSENT, Where("index"), found)
         return
     run: _UnindexedRun | None = None
     for file, log in zip(store.commitlog.files, logs, strict=True):
@@ -185,9 +185,7 @@ def _index_timestamp(store: Store) -> int:
 
 def _run_finding(run: _UnindexedRun) -> Finding:
     found = {"record_count": run.record_count, "key_count": run.key_count, "last_physical_offset": run.last}
-    return Finding(
-        RuleName.RECORD_UNINDEXED, Where(file=run.file, start=run.pos, physical_offset=run.first), found
-    )
+    return Finding(RuleName.RECORD_UNINDEXED, Where(run.file, run.pos, physical_offset=run.first), found)
 
 
 def _loose(
@@ -241,9 +239,7 @@ def _loose(
         if rule == RuleName.ENTRY_BEYOND_LOG:
             facts["log_end_offset"] = log_end
         start = entry_pos(entry, context.store.geometry.slot_count)
-        yield Finding(
-            rule, Where(file=context.store.indexes[index].relative, start=start, entry=entry), facts
-        )
+        yield Finding(rule, Where(context.store.indexes[index].relative, start, entry=entry), facts)
 
 
 def _gather(

@@ -55,7 +55,7 @@ class IndexExtent:
 def header_place(file: str, name: str) -> Where:
     """One field of an index file's header."""
     start = HEADER.offset(name)
-    return Where(file=file, start=start, end=start + (HEADER.field(name).size or 0))
+    return Where(file, start, start + (HEADER.field(name).size or 0))
 
 
 def entry_place(
@@ -63,15 +63,13 @@ def entry_place(
 ) -> Where:
     """The entries `entry:entry + count` of an index file with so many hash slots."""
     start = entry_pos(entry, slot_count)
-    return Where(
-        file=file, start=start, end=start + ENTRY_SIZE * count, physical_offset=physical_offset, entry=entry
-    )
+    return Where(file, start, start + ENTRY_SIZE * count, physical_offset=physical_offset, entry=entry)
 
 
 def slot_place(file: str, slot: int) -> Where:
     """One hash slot of an index file."""
     start = slot_pos(slot)
-    return Where(file=file, start=start, end=start + SLOT_SIZE, slot=slot)
+    return Where(file, start, start + SLOT_SIZE, slot=slot)
 
 
 Number = TypeVar("Number", int, Longs)

@@ -107,10 +107,10 @@ def judge_tags(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             "first_physical_offset": older[0].first,
             "last_physical_offset": older[-1].last,
         }
-        yield Finding(RuleName.TAGS_OF_OLDER_BROKER, Where(file="index"), found)
+        yield Finding(RuleName.TAGS_OF_OLDER_BROKER, Where("index"), found)
     for run in runs[began:]:
         if not run.met and run.count < LEAST_RECORDS:
-            place = Where(file=run.file, start=run.pos, physical_offset=run.first)
+            place = Where(run.file, run.pos, physical_offset=run.first)
             facts = {"record_count": run.count, "last_physical_offset": run.last}
             yield Finding(RuleName.TAGS_UNINDEXED, place, facts, count=run.count)
 
@@ -240,11 +240,7 @@ class KeyJoin:
             self._collector.find(
                 RuleName.ENTRY_TIME,
                 entry_place(
-                    self._store.indexes[index].relative,
-                    self._store.geometry.slot_count,
-                    entry,
-                    count,
-                    offset,
+                    self._store.indexes[index].relative, self._store.geometry.slot_count, entry, count, offset
                 ),
                 {"value": int(found.found[number])},
                 {"value": int(found.expected[number])},

@@ -85,7 +85,7 @@ class HeaderCheck:
                 )
             self.collector.find(
                 RuleName.INDEX_LENGTH,
-                Where(file=self.relative, start=min(reader.size, expected_size), end=expected_size),
+                Where(self.relative, min(reader.size, expected_size), expected_size),
                 {
                     "size": reader.size,
                     "reason": reason,

@@ -251,7 +251,7 @@ def _spread(context: Context, file: IndexFile, extent: Any, log: LogReader) -> I
             "slot_count": slot_count,
             "entry_count": used,
         }
-        where = Where(file=file.relative, start=indexfile.slot_pos(0), end=indexfile.slot_pos(slot_count))
+        where = Where(file.relative, indexfile.slot_pos(0), indexfile.slot_pos(slot_count))
         yield Finding(RuleName.INDEX_SLOTS_SKEWED, where, facts, {"used_count": expected_count})
     if not len(sample.number):
         return
@@ -399,9 +399,7 @@ def check_names(context: Context, indexes: Sequence[TaskResult | None]) -> Itera
             "begin_timestamp": own.begin_timestamp,
             "end_timestamp": own.end_timestamp,
         }
-        yield Finding(
-            RuleName.INDEX_NAME_TIME, Where(file=file.relative, start=0, end=16), found, count=len(numbers)
-        )
+        yield Finding(RuleName.INDEX_NAME_TIME, Where(file.relative, 0, 16), found, count=len(numbers))
 
 
 def _entries_of(result: TaskResult | None) -> IndexFacts | None:

@@ -352,7 +352,7 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
     unseen = sum(result.unseen_count for result in results)
     if not len(rows):
         if unseen:
-            yield Finding(RuleName.ENTRY_KEY, Where(file="index"), {"further_count": unseen}, count=unseen)
+            yield Finding(RuleName.ENTRY_KEY, Where("index"), {"further_count": unseen}, count=unseen)
         return
     ((usual, agreeing),) = Counter(rows[:, DISTINCT].tolist()).most_common(1)
     odd = sum(result.odd_count for result in results)
@@ -360,7 +360,7 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
     if agreeing < least or 100 * agreeing < REGULAR_PERCENT * (len(rows) + odd):
         yield from (_error(store, row) for row in rows.tolist())
         if unseen:
-            yield Finding(RuleName.ENTRY_KEY, Where(file="index"), {"further_count": unseen}, count=unseen)
+            yield Finding(RuleName.ENTRY_KEY, Where("index"), {"further_count": unseen}, count=unseen)
         return
     regular = rows[rows[:, DISTINCT] == usual]
     yield from (_error(store, row) for row in rows[rows[:, DISTINCT] != usual].tolist())
@@ -378,7 +378,7 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
         "first_entry": first[ENTRY],
         "first_physical_offset": first[OFFSET],
     }
-    yield Finding(RuleName.UNKNOWN_ENTRIES, Where(file="index"), found)
+    yield Finding(RuleName.UNKNOWN_ENTRIES, Where("index"), found)
 
 
 def _error(store: Store, row: Sequence[int]) -> Finding:

@@ -281,7 +281,7 @@ class _LogWalk:
         if self.unfollowed_count:
             self.collector.find(
                 RuleName.QUEUES_NOT_FOLLOWED,
-                Where(file=self.file.relative),
+                Where(self.file.relative),
                 {"record_count": self.unfollowed_count},
             )
         units, rows = self.units.finish(np.flatnonzero(self.tracker.first != UNKNOWN))

@@ -121,9 +121,9 @@ class LogRows:
         last = row if last_row is None else last_row
         pos, end = int(self["pos"][row]), int(self["pos"][last]) + int(self["total_size"][last])
         return Where(
-            file=self.relative,
-            start=pos,
-            end=end,
+            self.relative,
+            pos,
+            end,
             physical_offset=self.base_offset + pos,
             topic=self.topic(row),
             queue_id=int(self["queue_id"][row]),
@@ -402,7 +402,7 @@ class RegionJudge:
         numbers[2] += record_count
 
     def _place(self, start: int, end: int) -> Where:
-        return Where(file=self._relative, start=start, end=end, physical_offset=self._base_offset + start)
+        return Where(self._relative, start, end, physical_offset=self._base_offset + start)
 
 
 def _stops_readers(region: Region) -> bool:

@@ -198,10 +198,7 @@ def _has_queues(log: TaskResult) -> bool:
 def _blank_missing(log: TaskResult, next_file: str) -> Finding:
     summary, facts = log.summary, _file_facts(log)
     where = Where(
-        file=facts.file,
-        start=summary.live_end,
-        end=summary.size,
-        physical_offset=summary.start_offset + summary.live_end,
+        facts.file, summary.live_end, summary.size, physical_offset=summary.start_offset + summary.live_end
     )
     return Finding(RuleName.BLANK_MISSING, where, {"next_file": next_file})
 
@@ -264,8 +261,8 @@ def _queue_offsets(
         if rule == RuleName.QUEUE_OFFSET_GAP and explained and (known is None or name in known):
             continue
         where = Where(
-            file=facts.file,
-            start=physical - facts.start_offset,
+            facts.file,
+            physical - facts.start_offset,
             physical_offset=physical,
             topic=name[0],
             queue_id=name[1],
@@ -279,7 +276,7 @@ def _times(before: LogFacts, facts: LogFacts, log: TaskResult) -> Iterator[Findi
         return
     step = before.last_store_timestamp - facts.first_store_timestamp
     if step > 0:
-        where = Where(file=facts.file, start=0, physical_offset=log.summary.start_offset)
+        where = Where(facts.file, 0, physical_offset=log.summary.start_offset)
         yield Finding(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step_ms": step, "step_count": 1})
 
 

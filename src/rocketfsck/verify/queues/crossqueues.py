@@ -77,7 +77,7 @@ def check_beginning(store: Store, logs: Sequence[TaskResult | None], gatherer: G
         return
     for queue in store.queues:
         _count_lost(queue, former, start, gatherer)
-    where = Where(file=store.commitlog.files[0].relative, start=0, physical_offset=start)
+    where = Where(store.commitlog.files[0].relative, 0, physical_offset=start)
     names = [name for name, _ in left]
     yield Finding(RuleName.LOG_BEGINNING_GONE, where, {"file_count": len(names), "files": first_names(names)})
 
@@ -166,12 +166,7 @@ def merge_queues(
     log_map = LogMap(context.store, logs, misnamed)
     if not misnamed:
         yield from check_beginning(context.store, logs, gatherer)
-    away = _Away(
-        log_map,
-        misplaced,
-        {**copied, **strange},
-        _spans_of(context.store, doubled).keys(),
-    )
+    away = _Away(log_map, misplaced, {**copied, **strange}, _spans_of(context.store, doubled).keys())
     missing = gatherer.seen(_missing_units(context, logs, extents, gatherer, away))
     yield from capped(missing, context.detail_limit)
     loose = gatherer.seen(_loose_units(context, log_map, logs, extents, gatherer, away))

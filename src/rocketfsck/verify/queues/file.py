@@ -285,9 +285,9 @@ class _QueueWalk:
             if any(tail):
                 self.broken = True
                 place = Where(
-                    file=file.relative,
-                    start=file.size - rest,
-                    end=file.size,
+                    file.relative,
+                    file.size - rest,
+                    file.size,
                     topic=self.queue.topic,
                     queue_id=self.queue.queue_id,
                 )

@@ -170,9 +170,7 @@ class _ExtWalk:
         for file in reversed(reader.files):
             start = file.start_offset or 0
             if start <= pos:
-                return Where(
-                    file=file.relative, start=pos - start, topic=queue.topic, queue_id=queue.queue_id
-                )
+                return Where(file.relative, pos - start, topic=queue.topic, queue_id=queue.queue_id)
         return Where(topic=queue.topic, queue_id=queue.queue_id)
 
 

@@ -57,7 +57,7 @@ def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
             data = read_whole(file.path, EPOCH_SIZE_LIMIT)
             identity = smallfiles.decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
         except FormatError as error:
-            where = Where(file=file.relative, start=error.offset, end=file.size)
+            where = Where(file.relative, error.offset, file.size)
             yield Finding(RuleName.IDENTITY_DAMAGED, where, {"reason": str(error)})
         except StoreError as error:
             yield NotChecked(file.relative, str(error), operational=True)
@@ -68,7 +68,7 @@ def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
 
 
 def _differing(store: Store, file: StoreFile, found: dict[str, str]) -> Iterator[Finding]:
-    where = Where(file=file.relative, start=0, end=file.size)
+    where = Where(file.relative, 0, file.size)
     for name, value in found.items():
         stated = (store.settings.get(name) or "").strip()
         if stated and stated != value:
@@ -90,7 +90,7 @@ def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
         except FormatError as error:
             backup = files.get(f"{name}{BACKUP}")
             found = {"reason": str(error), "backup_state": _backup_state(backup)}
-            yield Finding(RuleName.EPOCH_DAMAGED, Where(file=file.relative, start=error.offset), found)
+            yield Finding(RuleName.EPOCH_DAMAGED, Where(file.relative, error.offset), found)
         except StoreError as error:
             yield NotChecked(file.relative, str(error), operational=True)
         else:
@@ -121,10 +121,7 @@ def _check_entries(
     previous: smallfiles.EpochEntry | None = None
     for number, entry in enumerate(epochs.entries, HEADER_LINES + 1):
         where = Where(
-            file=file.relative,
-            start=line_ends[number - 2],
-            end=line_ends[number - 1],
-            physical_offset=entry.start_offset,
+            file.relative, line_ends[number - 2], line_ends[number - 1], physical_offset=entry.start_offset
         )
         found = {"line": number, "epoch": entry.epoch, "start_offset": entry.start_offset}
         if previous is not None and (
@@ -171,13 +168,13 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iter
     whole = all(value > 0 for value in _STARTS.unpack_from(data)) if sound else False
     kinds = [_kind(store, value, known, whole) if sound else None for _, value in fields]
     if None in kinds:
-        where = Where(file=file.relative, start=first, end=end)
+        where = Where(file.relative, first, end)
         yield Finding(
             RuleName.CHECKPOINT_TAIL, where, {"bytes_hex": data[first : min(end, first + 16)].hex()}
         )
         return
     for (pos, value), kind in zip(fields, kinds, strict=True):
-        where = Where(file=file.relative, start=pos, end=pos + _LONG.size)
+        where = Where(file.relative, pos, pos + _LONG.size)
         yield Finding(RuleName.CHECKPOINT_FIELD_UNKNOWN, where, {"value": value, "kind": kind})
 
 
@@ -250,7 +247,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
         yield from _check_master_offset(store, store.checkpoint, checkpoint, known)
         yield from _check_logics_offset(store, store.checkpoint, checkpoint, known)
     elif store.commitlog.files and not store.log_only:
-        yield Finding(RuleName.CHECKPOINT_MISSING, Where(file="checkpoint"))
+        yield Finding(RuleName.CHECKPOINT_MISSING, Where("checkpoint"))
     headers = []
     for index in store.indexes:
         try:
@@ -267,7 +264,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
 
 def _check_shape(file: StoreFile, data: bytes) -> Iterator[Finding]:
     if len(data) != CHECKPOINT_SIZE:
-        where = Where(file=file.relative, start=0, end=len(data))
+        where = Where(file.relative, 0, len(data))
         yield Finding(RuleName.CHECKPOINT_LENGTH, where, {"size": len(data)}, {"size": CHECKPOINT_SIZE})
 
 
@@ -293,7 +290,7 @@ def _check_values(
     # Without any unit a zero is sound: nothing was dispatched, and no message had waited for a flush.
     zero = checkpoint.physic_msg_timestamp == checkpoint.logics_msg_timestamp == 0
     if zero and context.store.queues and _has_records(context.store):
-        yield Finding(RuleName.CHECKPOINT_ZERO, Where(file=file.relative, start=0, end=16))
+        yield Finding(RuleName.CHECKPOINT_ZERO, Where(file.relative, 0, 16))
 
 
 def _broker_now(context: Context, file: StoreFile) -> int:
@@ -374,7 +371,7 @@ def _check_abort(
     """An unclean stop, and what the next start makes of it."""
     if store.abort is None:
         return
-    where = Where(file=store.abort.relative, start=0, end=store.abort.size)
+    where = Where(store.abort.relative, 0, store.abort.size)
     if store.live.locked:
         yield Finding(RuleName.ABORT_OF_RUNNING_BROKER, where, {"pid": store.live.holder_pid})
         return
@@ -387,7 +384,7 @@ def _check_abort(
             "begin_timestamp": header.begin_timestamp,
             "end_timestamp": header.end_timestamp,
         }
-        place = Where(file=index.relative, start=0, end=index.size)
+        place = Where(index.relative, 0, index.size)
         yield Finding(
             RuleName.INDEX_FILE_DOOMED, place, found, {"index_msg_timestamp": checkpoint.index_msg_timestamp}
         )
@@ -418,7 +415,7 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
             break
         start -= 1
     chosen = files[max(start, 0)]
-    where = Where(file=chosen.relative, physical_offset=chosen.start_offset)
+    where = Where(chosen.relative, physical_offset=chosen.start_offset)
     found = {
         "scan_count": len(files) - max(start, 0),
         "file_count": len(files),
@@ -448,12 +445,10 @@ def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
         return
     if not smallfiles.is_lock_content(data):
         yield Finding(
-            RuleName.LOCK_CONTENT,
-            Where(file=store.lock.relative, start=0, end=len(data)),
-            {"bytes_hex": data.hex()},
+            RuleName.LOCK_CONTENT, Where(store.lock.relative, 0, len(data)), {"bytes_hex": data.hex()}
         )
 
 
 def _field(file: StoreFile, name: str, physical_offset: int | None = None) -> Where:
     start = CHECKPOINT.offset(name)
-    return Where(file=file.relative, start=start, end=start + 8, physical_offset=physical_offset)
+    return Where(file.relative, start, start + 8, physical_offset=physical_offset)

@@ -61,7 +61,7 @@ def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding
             positions.update(compaction.read_positions(which))
         except FormatError as error:
             found: Facts = {"queue": "any queue", "reason": str(error), "offset": "nothing"}
-            yield Finding(RuleName.COMPACTION_POSITION, Where(file=which.relative, start=error.offset), found)
+            yield Finding(RuleName.COMPACTION_POSITION, Where(which.relative, error.offset), found)
         except StoreError as error:
             yield NotChecked(which.relative, str(error), operational=True)
         else:
@@ -83,7 +83,7 @@ def check_files(queue: compaction.CompactedQueue) -> Iterator[Finding]:
                     RuleName.COMPACTION_FILE_LENGTH, place_of(queue, file), size, {"size": one.file_size}
                 )
     for left in queue.leftovers:
-        where = Where(file=left.relative, topic=queue.topic, queue_id=queue.queue_id)
+        where = Where(left.relative, topic=queue.topic, queue_id=queue.queue_id)
         yield Finding(RuleName.COMPACTION_LEFTOVER, where, {"size": left.size})
 
 
@@ -96,12 +96,7 @@ def place_of(
 ) -> Where:
     """Where something in a file of a compacted queue is: positions in the file, and the queue offset."""
     return Where(
-        file=file.relative,
-        start=start,
-        end=end,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=queue_offset,
+        file.relative, start, end, topic=queue.topic, queue_id=queue.queue_id, queue_offset=queue_offset
     )
 
 
@@ -152,7 +147,7 @@ def _check_missing(
     topics = compacted_topics(store)
     for (topic, queue_id), queue in sorted(known.queues.items()):
         if topic in topics and queue.unit_count and (topic, queue_id) not in there:
-            where = Where(file=f"consumequeue/{topic}/{queue_id}", topic=topic, queue_id=queue_id)
+            where = Where(f"consumequeue/{topic}/{queue_id}", topic=topic, queue_id=queue_id)
             yield Finding(RuleName.COMPACTION_MISSING, where, {"unit_count": queue.unit_count})
 
 
@@ -230,7 +225,7 @@ class _CompactionWalk:
             yield from self._file(file, used)
         yield from self._keys_twice()
         if self.position is None and self.compacted_at is not None and not self.has_positions:
-            where = Where(file=compaction.CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
+            where = Where(compaction.CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
             reason = f"the position is missing, although messages after {self.compacted_at} were compacted"
             name = compaction.position_name(self.queue.topic, self.queue.queue_id)
             facts: Facts = {"queue": name, "offset": "nothing", "reason": reason}
@@ -239,7 +234,7 @@ class _CompactionWalk:
         if behind or (self.position is not None and self.position < -1):
             reason = f"the last message of this queue has offset {self.last_offset}"
             found: Facts = {"queue": compaction.position_name(self.queue.topic, self.queue.queue_id)}
-            where = Where(file=compaction.CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
+            where = Where(compaction.CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
             yield Finding(
                 RuleName.COMPACTION_POSITION, where, {**found, "offset": self.position, "reason": reason}
             )

@@ -184,7 +184,7 @@ def _check_topics(
             yield from _check_ghost(queue.topic, queue.queue_id, known)
             continue
         queue_count = max(config.read_queue_nums, config.write_queue_nums)
-        where = Where(file=file, topic=queue.topic, queue_id=queue.queue_id)
+        where = Where(file, topic=queue.topic, queue_id=queue.queue_id)
         if queue.queue_id >= queue_count:
             yield Finding(RuleName.QUEUE_BEYOND_TOPIC, where, {}, {"queue_count": queue_count})
         kind = _kind_of(config)
@@ -194,17 +194,17 @@ def _check_topics(
     for topic, queue_count in sorted(unlisted.items()):
         if not is_system_topic(topic):
             yield Finding(
-                RuleName.QUEUE_WITHOUT_TOPIC, Where(file=file, topic=topic), {"queue_count": queue_count}
+                RuleName.QUEUE_WITHOUT_TOPIC, Where(file, topic=topic), {"queue_count": queue_count}
             )
     for topic, config in sorted(topics.items()):
         if config.topic_name is None:
-            yield Finding(RuleName.TOPIC_NAME_MISSING, Where(file=file, topic=topic))
+            yield Finding(RuleName.TOPIC_NAME_MISSING, Where(file, topic=topic))
     present = {queue.topic for queue in store.queues}
     yield from _check_foreign(topics, {topic for topic in present if not is_system_topic(topic)}, file)
     absent = sorted(topic for topic in topics if topic not in present and not is_system_topic(topic))
     if absent and not known.queues_elsewhere:
         found: Facts = {"topic_count": len(absent), "topics": first_names(absent)}
-        yield Finding(RuleName.TOPIC_WITHOUT_QUEUE, Where(file=file), found)
+        yield Finding(RuleName.TOPIC_WITHOUT_QUEUE, Where(file), found)
 
 
 def _check_foreign(topics: Mapping[str, TopicConfig], stored: set[str], file: str) -> Iterator[Finding]:
@@ -215,7 +215,7 @@ def _check_foreign(topics: Mapping[str, TopicConfig], stored: set[str], file: st
     if len(others) > 1 and sum(topic not in topics for topic in user) > max(1, len(user) // 2):
         lacking = sorted(stored - topics.keys())
         found: Facts = {"topic_count": len(lacking), "topics": first_names(lacking)}
-        yield Finding(RuleName.TOPICS_FOREIGN, Where(file=file), found, {"topic_count": len(stored)})
+        yield Finding(RuleName.TOPICS_FOREIGN, Where(file), found, {"topic_count": len(stored)})
 
 
 def _is_of_users(topic: str, config: TopicConfig) -> bool:
@@ -255,7 +255,7 @@ def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecke
                 yield NotChecked(file.relative, str(error), operational=True)
                 continue
             if len(data) != timer.TIMER_CHECK_SIZE:
-                where = Where(file=file.relative, start=0, end=len(data))
+                where = Where(file.relative, 0, len(data))
                 yield Finding(
                     RuleName.TIMER_CHECK_LENGTH, where, {"size": len(data)}, {"size": timer.TIMER_CHECK_SIZE}
                 )
@@ -267,7 +267,7 @@ def _check_timer_fields(context: Context, file: StoreFile, data: bytes, known: K
     for name, limit in _timer_limits(context, known).items():
         if values[name] > limit:
             start = timer.TIMER_CHECK.offset(name)
-            where = Where(file=file.relative, start=start, end=start + 8)
+            where = Where(file.relative, start, start + 8)
             yield Finding(
                 RuleName.TIMER_CHECK_RANGE, where, {"field": name, "value": values[name]}, {"limit": limit}
             )

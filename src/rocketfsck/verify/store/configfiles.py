@@ -97,9 +97,7 @@ def load_configs(store: Store) -> Configs:
             views[name] = VIEWS.get(name, dict)(used.value)
             files[name] = used.file.relative
         except FormatError as error:
-            findings.append(
-                Finding(RuleName.CONFIG_SHAPE, Where(file=used.file.relative), {"reason": str(error)})
-            )
+            findings.append(Finding(RuleName.CONFIG_SHAPE, Where(used.file.relative), {"reason": str(error)}))
     findings += _unfinished(store)
     return Configs(views, files, tuple(findings))
 
@@ -148,24 +146,24 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
             text = "; the unfinished write is in .tmp" if pending else ""
             yield Finding(
                 RuleName.CONFIG_MISSING,
-                Where(file=f"config/{name}"),
+                Where(f"config/{name}"),
                 {"pending": text, "backup_sound": backup_sound, "reason": backup.reason},
             )
     elif main.prefix_size is not None:
-        where = Where(file=main.file.relative, start=main.prefix_size, end=main.file.size)
+        where = Where(main.file.relative, main.prefix_size, main.file.size)
         extra = main.file.size - main.prefix_size
         yield Finding(
             RuleName.CONFIG_TRAILING_BYTES, where, {"extra_byte_count": extra, "backup_sound": backup_sound}
         )
     elif not main.sound:
-        where = Where(file=main.file.relative, start=main.offset, end=main.file.size)
+        where = Where(main.file.relative, main.offset, main.file.size)
         yield Finding(
             RuleName.CONFIG_FALLS_BACK if backup_sound else RuleName.CONFIG_LOST,
             where,
             {"reason": main.reason},
         )
     elif backup is not None and not backup.sound and backup.file.size:
-        where = Where(file=backup.file.relative, start=backup.offset, end=backup.file.size)
+        where = Where(backup.file.relative, backup.offset, backup.file.size)
         yield Finding(RuleName.CONFIG_BACKUP_DAMAGED, where, {"reason": backup.reason})
     elif backup is not None and backup.sound and not is_slave(store):
         yield from _check_age(main, backup)
@@ -184,7 +182,7 @@ def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
     found: Facts = {"counter": new.counter, "timestamp": new.timestamp}
     yield Finding(
         RuleName.CONFIG_BACKUP_NEWER,
-        Where(file=main.file.relative),
+        Where(main.file.relative),
         found,
         {"counter": old.counter, "timestamp": old.timestamp},
     )
@@ -206,4 +204,4 @@ def _differ_in_own_topics(main: Any, backup: Any) -> bool:
 def _unfinished(store: Store) -> Iterator[Finding]:
     for stray in store.strays:
         if stray.area == "config" and stray.reason is StrayReason.TEMPORARY:
-            yield Finding(RuleName.CONFIG_UNFINISHED_WRITE, Where(file=stray.relative), {"size": stray.size})
+            yield Finding(RuleName.CONFIG_UNFINISHED_WRITE, Where(stray.relative), {"size": stray.size})

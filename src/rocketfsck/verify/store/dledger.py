@@ -70,7 +70,7 @@ def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterato
     for name in NUMBERS:
         if known and name not in found and last is not None:
             beside = f", but {name}.bak exists" if f"{name}.bak" in found else ""
-            where = Where(file=f"{directory}/{name}")
+            where = Where(f"{directory}/{name}")
             yield Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": f"is missing{beside}"})
 
 
@@ -103,7 +103,7 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
 
 
 def _finding(file: StoreFile, name: str, reason: str) -> Finding:
-    where = Where(file=file.relative, start=0, end=file.size)
+    where = Where(file.relative, 0, file.size)
     return Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": reason})
 
 
@@ -341,16 +341,12 @@ class _EntryWalk:
         start = number * dledger.INDEX_UNIT_SIZE
         file = self.units.files[max(self.units.last_from(start), 0)]
         start -= file.start_offset or 0
-        return Where(
-            file=file.relative, start=start, end=start + dledger.INDEX_UNIT_SIZE, physical_offset=pos
-        )
+        return Where(file.relative, start, start + dledger.INDEX_UNIT_SIZE, physical_offset=pos)
 
     def _entry(self, pos: int) -> Where:
         file = self.log.files[max(self.log.last_from(pos), 0)]
         start = pos - (file.start_offset or 0)
-        return Where(
-            file=file.relative, start=start, end=start + dledger.ENTRY_HEADER_SIZE, physical_offset=pos
-        )
+        return Where(file.relative, start, start + dledger.ENTRY_HEADER_SIZE, physical_offset=pos)
 
 
 def _is_entry(head: tuple[int, int, int, int, int]) -> bool:

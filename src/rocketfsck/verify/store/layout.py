@@ -69,11 +69,11 @@ def _check_presence(store: Store) -> Iterator[Finding]:
                 store.dialect_evidence, partial(_empty_log_effect, store.abort is None)
             ),
         }
-        yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
+        yield Finding(RuleName.COMMITLOG_MISSING, Where("commitlog"), found)
     elif count := sum(max(header.index_count - 1, 0) for _, header in readable_headers(store.indexes)):
         evidence = f"{'is' if count == 1 else 'are'} {count_of(count, 'index entry', 'index entries')}"
         found = {"entry_count": count, "evidence": f"{evidence} without a queue", "effect": _INDEX_EFFECT}
-        yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
+        yield Finding(RuleName.COMMITLOG_MISSING, Where("commitlog"), found)
     elif not (store.indexes or store.checkpoint or store.others or store.configs):
         yield Finding(RuleName.NOT_A_STORE, Where(), {"root": str(store.root)})
 
@@ -84,7 +84,7 @@ def _check_log_places(store: Store) -> Iterator[Finding]:
         named = ", ".join(directory.name for directory in places.directories)
         yield Finding(RuleName.LOG_PLACES_INFERRED, Where(), {"directories": named})
     for name, reason in places.doubtful:
-        yield Finding(RuleName.LOG_PLACE_DOUBTFUL, Where(file=name), {"reason": reason})
+        yield Finding(RuleName.LOG_PLACE_DOUBTFUL, Where(name), {"reason": reason})
 
 
 def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
@@ -108,7 +108,7 @@ def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
             "min_physical_end_offset": min(ends),
             "max_physical_end_offset": max(ends),
         }
-        yield Finding(RuleName.QUEUES_OF_ANOTHER_LOG, Where(file="consumequeue"), found)
+        yield Finding(RuleName.QUEUES_OF_ANOTHER_LOG, Where("consumequeue"), found)
 
 
 def _check_queue_kinds(store: Store) -> Iterator[Finding]:
@@ -116,20 +116,17 @@ def _check_queue_kinds(store: Store) -> Iterator[Finding]:
     for queue in store.queues:
         kinds.setdefault(queue.topic, set()).add(queue.kind)
         if queue.queue_id < 0:
-            yield Finding(
-                RuleName.QUEUE_ID_NAME,
-                queue_place(queue.topic, queue.queue_id, queue.kind),
-            )
+            yield Finding(RuleName.QUEUE_ID_NAME, queue_place(queue.topic, queue.queue_id, queue.kind))
     for topic, both in sorted(kinds.items()):
         if len(both) > 1:
-            yield Finding(RuleName.QUEUE_KIND_TWICE, Where(file="batchconsumequeue", topic=topic))
+            yield Finding(RuleName.QUEUE_KIND_TWICE, Where("batchconsumequeue", topic=topic))
     for ext in store.ext_queues:
         if ext.orphan:
             directory = f"consumequeue_ext/{ext.topic}/{ext.queue_id}"
             found = {"file_count": len(ext.files), "size": ext.mapped_files.size}
             yield Finding(
                 RuleName.QUEUE_EXTENSION_ORPHAN,
-                Where(file=directory, topic=ext.topic, queue_id=ext.queue_id),
+                Where(directory, topic=ext.topic, queue_id=ext.queue_id),
                 found,
             )
 
@@ -147,12 +144,10 @@ def _check_index_directory(store: Store) -> Iterator[Finding]:
             hidden = sum(1 for index in store.indexes if index.relative > stray.relative)
             effect = segments.by_version(store.dialect_evidence, partial(_index_effect, hidden))
             yield Finding(
-                RuleName.INDEX_DIRECTORY,
-                Where(file=stray.relative),
-                {"effect": effect, "hidden_count": hidden},
+                RuleName.INDEX_DIRECTORY, Where(stray.relative), {"effect": effect, "hidden_count": hidden}
             )
         elif mapped or stray.reason in (StrayReason.NAME, StrayReason.TEMPORARY, StrayReason.DELETED):
-            yield Finding(RuleName.INDEX_FOREIGN_FILE, Where(file=stray.relative), {"size": stray.size})
+            yield Finding(RuleName.INDEX_FOREIGN_FILE, Where(stray.relative), {"size": stray.size})
 
 
 def _index_effect(hidden_count: int, dialect: Dialect) -> str:
@@ -162,13 +157,13 @@ def _index_effect(hidden_count: int, dialect: Dialect) -> str:
 
 
 def _whole(index: IndexFile) -> Where:
-    return Where(file=index.relative, start=0, end=index.size)
+    return Where(index.relative, 0, index.size)
 
 
 def _check_databases(store: Store) -> Iterator[Finding]:
     """Databases that hold queues, or that no known version makes: what is in them is not known here."""
     if elsewhere.writes_more_entries(store):
-        yield Finding(RuleName.NEWER_INDEX, Where(file=elsewhere.TAG_STORE), {AREAS: "index"})
+        yield Finding(RuleName.NEWER_INDEX, Where(elsewhere.TAG_STORE), {AREAS: "index"})
     for other, known in elsewhere.databases(store):
         areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
         found: Facts = {
@@ -177,7 +172,7 @@ def _check_databases(store: Store) -> Iterator[Finding]:
             AREAS: " ".join(areas),
         }
         yield Finding(
-            RuleName.QUEUE_DATABASE if known else RuleName.UNKNOWN_DATABASE, Where(file=other.relative), found
+            RuleName.QUEUE_DATABASE if known else RuleName.UNKNOWN_DATABASE, Where(other.relative), found
         )
 
 
@@ -191,7 +186,7 @@ def _check_opened(store: Store) -> Iterator[Finding]:
         effect = segments.by_version(store.dialect_evidence, partial(_opening_effect, store, relative))
         yield Finding(
             RuleName.OPENED_WRONGLY,
-            Where(file=relative),
+            Where(relative),
             {"kind": is_there, "effect": effect},
             {"kind": is_needed},
         )
@@ -211,16 +206,16 @@ def _check_strays(store: Store) -> Iterator[Finding]:
         if segments.is_among_segments(stray, directories) or stray.relative in said:
             continue
         if stray.reason is StrayReason.DANGLING:
-            yield Finding(RuleName.LINK_DANGLING, Where(file=stray.relative), {"detail": stray.detail})
+            yield Finding(RuleName.LINK_DANGLING, Where(stray.relative), {"detail": stray.detail})
         elif stray.reason is StrayReason.QUEUE_ID and stray.area in QUEUE_AREAS:
-            yield Finding(RuleName.QUEUE_ID_NAME, Where(file=stray.relative))
+            yield Finding(RuleName.QUEUE_ID_NAME, Where(stray.relative))
         elif _is_unexplained(stray):
             found: Facts = {
                 "reason": stray.detail or str(stray.reason),
                 "size": stray.size,
                 "area": stray.area,
             }
-            yield Finding(RuleName.STRAY, Where(file=stray.relative), found)
+            yield Finding(RuleName.STRAY, Where(stray.relative), found)
 
 
 def _is_unexplained(stray: Stray) -> bool:
@@ -234,10 +229,10 @@ def _is_unexplained(stray: Stray) -> bool:
 def _check_live(store: Store) -> Iterator[Finding]:
     if store.live.state is LockState.HELD:
         yield Finding(
-            RuleName.BROKER_ALIVE, Where(file="lock"), {"how": store.live.how, "pid": store.live.holder_pid}
+            RuleName.BROKER_ALIVE, Where("lock"), {"how": store.live.how, "pid": store.live.holder_pid}
         )
     elif store.live.state is LockState.UNKNOWN:
-        yield Finding(RuleName.BROKER_UNKNOWN, Where(file="lock"), {"how": store.live.how})
+        yield Finding(RuleName.BROKER_UNKNOWN, Where("lock"), {"how": store.live.how})
 
 
 def _check_times(store: Store, known: Known) -> Iterator[Finding]:
@@ -253,4 +248,4 @@ def _check_times(store: Store, known: Known) -> Iterator[Finding]:
             "modified_timestamp": seconds[0] * 1000,
             "newest_timestamp": newest,
         }
-        yield Finding(RuleName.TIMES_LOST, Where(file="commitlog"), found)
+        yield Finding(RuleName.TIMES_LOST, Where("commitlog"), found)

@@ -119,7 +119,7 @@ def check_copied(copies: Iterable[Copied], counts: Mapping[str, int]) -> Iterato
     for copied in copies:
         yield Finding(
             RuleName.LOG_FILE_COPIED,
-            Where(file=copied.relative, start=0, physical_offset=copied.named_start),
+            Where(copied.relative, 0, physical_offset=copied.named_start),
             {
                 "original": copied.original,
                 "original_physical_offset": copied.original_start,
@@ -148,7 +148,7 @@ def check_misnamed(files: tuple[Misnamed, ...]) -> Iterator[Finding]:
     """A finding for each."""
     for file in files:
         name = offset_to_filename(file.start)
-        where = Where(file=file.relative, start=0, physical_offset=file.start)
+        where = Where(file.relative, 0, physical_offset=file.start)
         yield Finding(RuleName.LOG_FILE_MISNAMED, where, {"size": file.end - file.start}, {"name": name})
 
 
@@ -243,11 +243,8 @@ def check_appended(files: Iterable[Appended]) -> Iterator[Finding]:
         names = [offset_to_filename(piece.start_offset) for piece in file.pieces]
         yield Finding(
             RuleName.LOG_FILE_APPENDED,
-            Where(file=file.relative, start=file.size, physical_offset=file.start_offset),
-            {
-                "file_count": len(names),
-                "names": first_names(names),
-            },
+            Where(file.relative, file.size, physical_offset=file.start_offset),
+            {"file_count": len(names), "names": first_names(names)},
         )
 
 

@@ -81,7 +81,7 @@ def check_offsets_gone(
                 if queue is not None and queue.min_live_offset is not None
             ),
         }
-        yield Finding(RuleName.CONSUMER_OFFSETS_GONE, Where(file=f"config/{OFFSETS}"), found)
+        yield Finding(RuleName.CONSUMER_OFFSETS_GONE, Where(f"config/{OFFSETS}"), found)
 
 
 def check_subscriptions_gone(
@@ -90,7 +90,7 @@ def check_subscriptions_gone(
     """One finding where groups consumed, and no file has the settings of any group."""
     groups = groups_without_settings(store, configs, topics)
     if groups:
-        yield Finding(RuleName.SUBSCRIPTIONS_GONE, Where(file=f"config/{SUBSCRIPTIONS}"), _listed(groups))
+        yield Finding(RuleName.SUBSCRIPTIONS_GONE, Where(f"config/{SUBSCRIPTIONS}"), _listed(groups))
 
 
 def groups_without_settings(
@@ -220,7 +220,7 @@ def check_consumer_offsets(
         for key, table in view.items():
             parts = config.split_topic_group(key)
             topic, group = parts if parts is not None else (key, "?")
-            where = Where(file=configs.files[name], topic=topic)
+            where = Where(configs.files[name], topic=topic)
             if topic.startswith(properties.LMQ_PREFIX) and name == OFFSETS and store.dialect.multi_dispatch:
                 yield Finding(RuleName.LMQ_OFFSET_PLACE, where, {"group": group})
             if topic not in present and not (topics is not None and topic in topics):
@@ -329,7 +329,7 @@ def _check_age(store: Store, configs: configfiles.Configs, known: Known) -> Iter
         return
     for group, count in sorted(again.items()):
         found: Facts = {"group": group, "again_count": count}
-        yield Finding(RuleName.CONSUMER_OFFSETS_OLDER, Where(file=f"config/{OFFSETS}"), found)
+        yield Finding(RuleName.CONSUMER_OFFSETS_OLDER, Where(f"config/{OFFSETS}"), found)
 
 
 def positions_of(store: Store, name: str) -> Positions | None:

@@ -141,7 +141,7 @@ class Segments:
 
     def where(self, file: str, start: int | None = None, end: int | None = None) -> Where:
         """A place in one of the queue's directories."""
-        return Where(file=file, start=start, end=end, topic=self.topic, queue_id=self.queue_id)
+        return Where(file, start, end, topic=self.topic, queue_id=self.queue_id)
 
 
 def segment_directories(store: Store) -> Iterator[Segments]:
@@ -185,9 +185,7 @@ def _check_compacted_names(store: Store) -> Iterator[Finding]:
     for other, stray in _compacted_strays(store):
         size = other.mapped_files.file_size if other.mapped_files is not None else 0
         effect = by_version(store.dialect_evidence, partial(_compacted_effect, stray.size == size))
-        where = Where(
-            file=stray.relative, start=0, end=stray.size, topic=other.topic, queue_id=other.queue_id
-        )
+        where = Where(stray.relative, 0, stray.size, topic=other.topic, queue_id=other.queue_id)
         found: Facts = {"size": stray.size, "area": other.relative, "effect": effect}
         yield Finding(RuleName.FOREIGN_FILE, where, found, {"size": size})
 
@@ -383,7 +381,7 @@ def _check_zero_segments(files: Sequence[MappedFile], zero: Sequence[bool], used
 
 
 def _bytes_of(file: MappedFile) -> Where:
-    return Where(file=file.relative, start=0, end=file.size, physical_offset=file.start_offset)
+    return Where(file.relative, 0, file.size, physical_offset=file.start_offset)
 
 
 def _begins_with_zeros(file: MappedFile) -> bool:

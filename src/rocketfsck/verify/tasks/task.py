@@ -451,7 +451,7 @@ class Collector:
 
 def aggregate(rule: str, file: str, count: int) -> Finding:
     """The finding that stands for `count` further ones of a rule in a file."""
-    return Finding(rule, Where(file=file), {FURTHER: count}, count=count)
+    return Finding(rule, Where(file), {FURTHER: count}, count=count)
 
 
 def is_aggregate(finding: Finding) -> bool:

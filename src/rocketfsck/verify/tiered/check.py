@@ -41,14 +41,14 @@ def check_metadata(store: Store) -> Iterator[Finding | NotChecked]:
         try:
             metadata = tiered.decode_metadata(read_whole(file.path, tiered.MAX_METADATA_SIZE))
         except FormatError as error:
-            where = Where(file=file.relative, start=error.offset)
+            where = Where(file.relative, error.offset)
             yield Finding(RuleName.TIERED_METADATA, where, {"reason": str(error)})
             continue
         for text in metadata.odd:
-            yield Finding(RuleName.TIERED_METADATA, Where(file=file.relative), {"reason": text})
+            yield Finding(RuleName.TIERED_METADATA, Where(file.relative), {"reason": text})
     if not files and tiered_parts(store):
         reason = "the file is missing: a broker does not find any segment"
-        yield Finding(RuleName.TIERED_METADATA, Where(file=tiered.METADATA), {"reason": reason})
+        yield Finding(RuleName.TIERED_METADATA, Where(tiered.METADATA), {"reason": reason})
 
 
 def tiered_parts(store: Store) -> list[Other]:
@@ -107,22 +107,22 @@ def _compare(
         facts: Facts = {"size": row.size, "offset": row.base_offset}
         if file is None:
             if row.size:
-                where = Where(file=f"{directory}/{segment_name(row.base_offset)}")
+                where = Where(f"{directory}/{segment_name(row.base_offset)}")
                 yield Finding(RuleName.TIERED_SEGMENT_MISSING, where, facts)
             continue
-        where = Where(file=file.relative, start=min(file.size, row.size), end=max(file.size, row.size))
+        where = Where(file.relative, min(file.size, row.size), max(file.size, row.size))
         rule = RuleName.TIERED_SEGMENT_SHORT if file.size < row.size else RuleName.TIERED_SEGMENT_LONG
         if file.size != row.size:
             yield Finding(rule, where, {"size": file.size}, {"size": row.size})
     for row, following in pairwise(rows):
         if row.base_offset + row.size != following.base_offset:
-            where = Where(file=f"{directory}/{segment_name(following.base_offset)}")
+            where = Where(f"{directory}/{segment_name(following.base_offset)}")
             gap: Facts = {"offset": following.base_offset}
             yield Finding(RuleName.TIERED_SEGMENT_GAP, where, gap, {"offset": row.base_offset + row.size})
     for file in files:
         if file.start_offset not in known and file.size:
             unlisted: Facts = {"size": file.size}
-            yield Finding(RuleName.TIERED_SEGMENT_UNLISTED, Where(file=file.relative), unlisted)
+            yield Finding(RuleName.TIERED_SEGMENT_UNLISTED, Where(file.relative), unlisted)
 
 
 _NO_METADATA = tiered.TieredMetadata({}, {})

@@ -146,9 +146,7 @@ class IndexWalk:
             expected, wrong = chain.judged()
             for row, right in zip(rows[wrong].tolist(), expected[wrong].tolist(), strict=True):
                 at = start + row * tiered.TIERED_COMPACTED_SLOT.size
-                where = Where(
-                    file=file.relative, start=at, end=at + tiered.TIERED_COMPACTED_SLOT.size, slot=first + row
-                )
+                where = Where(file.relative, at, at + tiered.TIERED_COMPACTED_SLOT.size, slot=first + row)
                 found: Facts = {"items_pos": int(position[row]), "items_size": int(length[row])}
                 yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": right})
             good = rows[~wrong & (length[rows] > 0)]
@@ -233,7 +231,7 @@ class IndexWalk:
             right = newest[first : first + count]
             for row in np.flatnonzero(np.maximum(slots["newestItem"], shape.no_item) != right).tolist():
                 at = start + row * tiered.TIERED_COMPACTED_SLOT.size
-                where = Where(file=file.relative, start=at, end=at + 8, slot=first + row)
+                where = Where(file.relative, at, at + 8, slot=first + row)
                 found: Facts = {"items_pos": int(slots["newestItem"][row]), "items_size": None}
                 yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": int(right[row])})
 
@@ -345,10 +343,7 @@ class IndexWalk:
                 key=lambda file: file.start_offset or 0,
             )
             where = Where(
-                file=file.relative,
-                start=number - (file.start_offset or 0),
-                topic=queue.topic,
-                queue_id=queue.queue_id,
+                file.relative, number - (file.start_offset or 0), topic=queue.topic, queue_id=queue.queue_id
             )
             count = len(missing)
             yield Finding(RuleName.TIERED_KEY_UNINDEXED, where, {"key_count": count}, count=count)
@@ -357,7 +352,7 @@ class IndexWalk:
         self, file: StoreFile, shape: tiered.IndexShape, place: int, number: int | None, reason: str
     ) -> Finding:
         entry = (place - shape.items_start) // shape.item_size if number is None else number
-        where = Where(file=file.relative, start=place, end=place + shape.item_size, entry=entry)
+        where = Where(file.relative, place, place + shape.item_size, entry=entry)
         return Finding(RuleName.TIERED_INDEX_ITEM, where, {"reason": reason})
 
 

@@ -169,6 +169,4 @@ def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHea
 
 def header_finding(file: StoreFile, start: int, end: int, reason: str) -> Finding:
     """Something wrong in the bytes `start:end` of a header."""
-    return Finding(
-        RuleName.TIERED_INDEX_HEADER, Where(file=file.relative, start=start, end=end), {"reason": reason}
-    )
+    return Finding(RuleName.TIERED_INDEX_HEADER, Where(file.relative, start, end), {"reason": reason})

@@ -310,9 +310,9 @@ class QueueWalk:
 
     def _place(self, file: MappedFile, start: int, end: int, queue_offset: int | None = None) -> Where:
         return Where(
-            file=file.relative,
-            start=start,
-            end=end,
+            file.relative,
+            start,
+            end,
             topic=self.queue.topic,
             queue_id=self.queue.queue_id,
             queue_offset=queue_offset,
@@ -357,7 +357,7 @@ def _compare_times(file: MappedFile, row: SegmentRow, times: _Times) -> Iterator
     )
     for name, value, right in stated:
         if value not in right:
-            where = Where(file=file.relative)
+            where = Where(file.relative)
             yield Finding(
                 RuleName.TIERED_SEGMENT_TIME, where, {"field": name, "value": value}, {"value": right[0]}
             )
