@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal, get_args
@@ -326,6 +326,8 @@ class Finding:
         text = json.dumps([self.rule, place, dict(self.found), dict(self.expected)], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
+
+Findings = Iterator[Finding]
 
 Strictness = Literal["strict", "dialect", "heuristic", "config"]
 """`strict` holds in every store; `dialect` depends on the broker version; `heuristic` has legal exceptions;

@@ -12,7 +12,7 @@ brokers. What is damaged by that has findings of its own; these say what happene
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +25,10 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.log.result import FILLER, RECORDS, ZERO
 from rocketfsck.verify.queues.unitranges import Missing
-from rocketfsck.verify.tasks.task import Context, IndexFacts, Known, LogFacts, TaskResult
+from rocketfsck.verify.tasks.task import Context, IndexFacts, Known, LogFacts, Results, TaskResult
 
 GAP_MS = 10_000
 """Times that differ by less may be those of one moment: a power cut takes some seconds."""
@@ -120,9 +120,7 @@ class Parts:
         return self.total.is_of_other_queues and self.is_unknown_to_index
 
 
-def compare_parts(
-    context: Context, logs: Sequence[TaskResult | None], indexes: Sequence[TaskResult | None]
-) -> Parts:
+def compare_parts(context: Context, logs: Results, indexes: Results) -> Parts:
     """How far the parts agree, from the results of all commit log and index tasks in store order.
 
     All files of the log are foreign where neither queues nor index know it. Where the queues alone do not
@@ -170,13 +168,7 @@ def _leads_into(store: Store, log: TaskResult) -> bool:
     return led >= 2 and led * 2 > seen
 
 
-def check_origins(
-    context: Context,
-    known: Known,
-    logs: Sequence[TaskResult | None],
-    indexes: Sequence[TaskResult | None],
-    parts: Parts,
-) -> Iterator[Finding]:
+def check_origins(context: Context, known: Known, logs: Results, indexes: Results, parts: Parts) -> Findings:
     """What the parts say of each other's age and origin. Nothing without the whole log and all queues."""
     store = context.store
     if not parts.by_file or not known.complete or not known.queues:
@@ -197,7 +189,7 @@ def check_origins(
     yield from _older_queues(store, known, whole, flushed)
 
 
-def _foreign_parts(store: Store, parts: Parts) -> Iterator[Finding]:
+def _foreign_parts(store: Store, parts: Parts) -> Findings:
     """Files of the log, the whole log, the queues or the index: what agrees with nothing in the others."""
     total = parts.total
     found = {"record_count": total.record_count, "met_count": total.met_count}
@@ -216,7 +208,7 @@ def _foreign_parts(store: Store, parts: Parts) -> Iterator[Finding]:
         yield Finding(RuleName.INDEX_FOREIGN, Where("index"), found)
 
 
-def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
+def _older_files(logs: Sequence[LogFacts]) -> Findings:
     """Files that end with zeros, without a BLANK and without damage, although later files have later records.
 
     One that begins earlier does not continue the log: it has the place of another.
@@ -243,7 +235,7 @@ def _is_open(log: LogFacts) -> bool:
     return ZERO in kinds and kinds <= {RECORDS, FILLER, ZERO} and not log.damaged
 
 
-def _older_log(store: Store, known: Known, flushed: tuple[int, int], indexed: int) -> Iterator[Finding]:
+def _older_log(store: Store, known: Known, flushed: tuple[int, int], indexed: int) -> Findings:
     """The log, where queues lead beyond its end and something else was flushed later than its last record.
 
     Zeros follow the last record: where it is torn, a power cut took more. An index file proves nothing after
@@ -262,7 +254,7 @@ def _older_log(store: Store, known: Known, flushed: tuple[int, int], indexed: in
 
 def _older_queues(
     store: Store, known: Known, logs: Sequence[TaskResult], flushed: tuple[int, int]
-) -> Iterator[Finding]:
+) -> Findings:
     """The queues, where each has all of its units up to one place of the log, and several have none after it.
 
     Queues that are not there at all do not count: their topics may have been deleted. After an unclean stop

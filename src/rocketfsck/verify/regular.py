@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -34,11 +34,11 @@ from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.store.opening import reopen_store
 from rocketfsck.verify import watched as watch
 from rocketfsck.verify.account import Gatherer
-from rocketfsck.verify.finding import Facts, Finding, Scalar, Severity, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Scalar, Severity, Where
 from rocketfsck.verify.log.regions import unknown_frames
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.stopping import Sift
-from rocketfsck.verify.tasks.task import Collector, TaskResult, is_aggregate
+from rocketfsck.verify.tasks.task import Collector, Results, TaskResult, is_aggregate
 
 LAG_MS = 10_000
 """Milliseconds that a broker may take from a record to its unit and its index entries."""
@@ -57,7 +57,7 @@ class InFlight:
         self._passed: Counter[tuple[str, str]] = Counter()
         self._left: Counter[tuple[str, str]] = Counter()
 
-    def lasting(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+    def lasting(self, findings: Iterable[Finding]) -> Findings:
         """The findings that last, in their order. A count of further ones goes where all before it went."""
         for finding in findings:
             key = (finding.rule, finding.where.file)
@@ -182,12 +182,7 @@ STRAY_RULES = frozenset(
 
 
 def settle_regular(
-    store: Store,
-    sift: Sift,
-    results: Sequence[TaskResult | None],
-    logs: Sequence[TaskResult | None],
-    gatherer: Gatherer,
-    stated: Mapping[str, int],
+    store: Store, sift: Sift, results: Results, logs: Results, gatherer: Gatherer, stated: Mapping[str, int]
 ) -> None:
     """Take regular deviations out of the findings and out of the account; one finding for each kind instead.
 
@@ -226,9 +221,7 @@ _BY_RECORDS = frozenset(
 """What is measured by the known records: where they end, and which queue offsets they have."""
 
 
-def _unknown_frames(
-    store: Store, kept: Collector, logs: Sequence[TaskResult | None], gatherer: Gatherer
-) -> Iterator[Finding]:
+def _unknown_frames(store: Store, kept: Collector, logs: Results, gatherer: Gatherer) -> Findings:
     """Records of an unknown magic that counted as damage; what follows from that is not damage either."""
     frames = unknown_frames(store, logs) if kept.counts.keys() & FRAME_RULES else None
     if frames is None:
@@ -262,7 +255,7 @@ def _unknown_frames(
     )
 
 
-def _files_alike(store: Store, kept: Collector) -> Iterator[Finding]:
+def _files_alike(store: Store, kept: Collector) -> Findings:
     for alike in files_alike(store):
         kept.take_out(partial(_is_one_of, alike.names))
         facts: Facts = {
@@ -277,7 +270,7 @@ def _is_one_of(names: Collection[str], finding: Finding) -> bool:
     return finding.rule in STRAY_RULES and finding.where.file in names
 
 
-def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -> Iterator[Finding]:
+def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -> Findings:
     counts = kept.counts
     for watched in watch.WATCHED:
         rules = watched.rules

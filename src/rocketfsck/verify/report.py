@@ -196,6 +196,10 @@ class NotChecked:
     operational: bool = False
 
 
+Items = Iterator[Finding | NotChecked]
+"""What a check gives that may leave something out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """How much of the data files the check went through, in tasks and in their bytes.

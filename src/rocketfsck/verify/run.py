@@ -11,7 +11,7 @@ What a check leaves out, and why: what this version does not read, other parts, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
@@ -32,13 +32,13 @@ from rocketfsck.store.rocks.families import is_known
 from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import continue_command, diagnose, next_commands, plan_command, stated_words
-from rocketfsck.verify.finding import Finding, MessageAccount, Where
+from rocketfsck.verify.finding import Finding, Findings, MessageAccount, Where
 from rocketfsck.verify.log.result import merge_log_files
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.origins import check_origins, compare_parts
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.regular import InFlight, settle_regular
-from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
+from rocketfsck.verify.report import Coverage, Items, NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, WantedFindings
 from rocketfsck.verify.store import misnamed as store_misnamed
@@ -316,7 +316,7 @@ def _account(
 
 def _judge(
     context: task.Context, known: task.Known, ran: Executed, databases: Databases, gatherer: Gatherer
-) -> Iterator[Finding | NotChecked]:
+) -> Items:
     """What is judged in the driver: what needs several files, and the small files."""
     by_kind = {name: _results(ran, kind) for name, kind in _KINDS}
     logs, queues, indexes = by_kind["commitlog"], by_kind["consumequeue"], by_kind["index"]
@@ -359,7 +359,7 @@ def _judge(
         yield from gatherer.seen(databases.configs)
 
 
-def _check_copied(context: task.Context, known: task.Known, copies: Collection[str]) -> Iterator[Finding]:
+def _check_copied(context: task.Context, known: task.Known, copies: Collection[str]) -> Findings:
     counts = {log.file: log.record_count for log in known.logs if log is not None}
     yield from store_misnamed.check_copied(store_misnamed.exact_copies(context.store, copies), counts)
 
@@ -374,7 +374,7 @@ def _appended(context: task.Context) -> tuple[store_misnamed.Appended, ...]:
         return ()
 
 
-def _suspects(logs: Sequence[task.TaskResult | None], store: Store) -> set[str]:
+def _suspects(logs: task.Results, store: Store) -> set[str]:
     """Commit log files with records that say they belong elsewhere."""
     rule = RuleName.RECORD_PHYSICAL_OFFSET
     checked = zip(store.commitlog.files, logs, strict=True)
@@ -387,9 +387,7 @@ def _results(ran: Executed, kind: type) -> list[task.TaskResult | None]:
     ]
 
 
-def _guarded(
-    what: str, items: Iterator[Finding | NotChecked] | Iterator[Finding]
-) -> Iterator[Finding | NotChecked]:
+def _guarded(what: str, items: Items | Findings) -> Items:
     try:
         yield from items
     except StoreError as error:

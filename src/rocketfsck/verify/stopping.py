@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.tasks.task import Collector
+from rocketfsck.verify.tasks.task import Collector, Results
 
 if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
-    from rocketfsck.verify.tasks.task import TaskResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class StopPoint:
         self._next = 0
         self._count = 0
 
-    def reached(self, results: Sequence[TaskResult | None], passed: Sequence[bool]) -> int | None:
+    def reached(self, results: Results, passed: Sequence[bool]) -> int | None:
         """The number of that task; None as long as it is not known.
 
         `passed` says of each task whether it has its result, or will never have one: a task that may still

@@ -33,8 +33,8 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
-from rocketfsck.verify.finding import Facts, Finding, Where, unit_place
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where, unit_place
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Context, Shared, capped
 
 BEHIND = "the commit log ends at {bound}"
@@ -74,7 +74,7 @@ class Messages:
         self.heads.close()
         self.records.close()
 
-    def take(self, block: timers.TimerBlock) -> Iterator[Finding]:
+    def take(self, block: timers.TimerBlock) -> Findings:
         """Judge a block of units. Raises StoreError for a log that fails."""
         if not self.heads.files or not len(block.pos):
             return
@@ -121,13 +121,13 @@ class Messages:
         }
         return Finding(RuleName.TIMER_UNIT_RECORD, unit_where(self.log, int(block.pos[row]), offset), found)
 
-    def expired(self) -> Iterator[Finding]:
+    def expired(self) -> Findings:
         """One finding where units still wait for messages that are no longer in the commit log."""
         if self.expired_count:
             facts: Facts = {"unit_count": self.expired_count, "log_start_offset": self.heads.start}
             yield Finding(RuleName.TIMER_MESSAGE_EXPIRED, self._expired_where, facts)
 
-    def _contents(self, block: timers.TimerBlock, chosen: dtypes.Flags) -> Iterator[Finding]:
+    def _contents(self, block: timers.TimerBlock, chosen: dtypes.Flags) -> Findings:
         for row in np.flatnonzero(chosen).tolist():
             offset = int(block.physical_offset[row])
             read = self.records.properties(offset, self.store.dialect.property_parser)
@@ -139,7 +139,7 @@ class Messages:
                 found: Facts = {"unit_pos": int(block.pos[row]), "field": name, "value": value}
                 yield Finding(RuleName.TIMER_UNIT_CONTENT, where, found, {"value": expected})
 
-    def not_scheduled(self, queue_offset: int, newest: int | None) -> Iterator[Finding | NotChecked]:
+    def not_scheduled(self, queue_offset: int, newest: int | None) -> Items:
         """Messages in front of a queue offset of the timer topic that are due later, and have no unit.
 
         `newest` is the newest storeTimestamp of the log (ms), if known.
@@ -226,7 +226,7 @@ class WheelByLog:
     is_live: bool = False
 
 
-def check_length(file: StoreFile) -> Iterator[Finding]:
+def check_length(file: StoreFile) -> Findings:
     """A wheel of another length than brokers make; an empty one they make again."""
     if file.size not in (0, timer.TIMER_WHEEL_SIZE):
         where = Where(file.relative, 0, file.size)
@@ -235,7 +235,7 @@ def check_length(file: StoreFile) -> Iterator[Finding]:
         )
 
 
-def check_slots(file: StoreFile, slots: timers.Slots, made: WheelByLog, shared: Shared) -> Iterator[Finding]:
+def check_slots(file: StoreFile, slots: timers.Slots, made: WheelByLog, shared: Shared) -> Findings:
     """Every slot that is used, or that the log says must be."""
     number = timers.used_slots(slots)
     rows = slots[number]
@@ -251,9 +251,7 @@ def check_slots(file: StoreFile, slots: timers.Slots, made: WheelByLog, shared: 
     yield from _missing_slots(file, slots, number[~placed], made)
 
 
-def _positions(
-    file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog
-) -> Iterator[Finding]:
+def _positions(file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog) -> Findings:
     time, last, first = (rows[name].astype(np.int64) for name in ("slotTime", "lastPos", "firstPos"))
     must = made.floor.has(number, time)
     expired = (last < made.log.start) & (last >= 0) & ~must
@@ -275,7 +273,7 @@ def _wrong(
     value: dtypes.Longs,
     expected: dtypes.Longs,
     wrong: dtypes.Flags,
-) -> Iterator[Finding]:
+) -> Findings:
     for row in np.flatnonzero(wrong).tolist():
         found: Facts = {"field": name, "value": int(value[row])}
         yield Finding(
@@ -283,7 +281,7 @@ def _wrong(
         )
 
 
-def _counts(file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog) -> Iterator[Finding]:
+def _counts(file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog) -> Findings:
     """A number of messages that the log does not have. One too low is what a crash leaves."""
     known = made.whole.has(number, rows["slotTime"].astype(np.int64)) & made.whole.whole[number]
     count, expected = rows["num"].astype(np.int64), made.whole.count[number]
@@ -293,13 +291,12 @@ def _counts(file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: Whe
     ):
         for row in np.flatnonzero(known & wrong).tolist():
             found: Facts = {"count": int(count[row])}
-            where = _slot(file, int(number[row]))
-            yield Finding(rule, where, found, {"count": int(expected[row])})
+            yield Finding(rule, _slot(file, int(number[row])), found, {"count": int(expected[row])})
 
 
 def _missing_slots(
     file: StoreFile, slots: timers.Slots, misplaced: dtypes.Longs, made: WheelByLog
-) -> Iterator[Finding]:
+) -> Findings:
     """Times that are still to come, and whose slot the wheel does not have."""
     state = made.floor
     due = state.time >= -(-made.read_timestamp // made.precision_ms)
@@ -336,7 +333,7 @@ FILES_READ = 2
 AGAIN_OUTCOME = "a start reads the whole timer topic again and delivers its messages a second time"
 
 
-def check_presence(store: Store) -> Iterator[Finding]:
+def check_presence(store: Store) -> Findings:
     """Files that must be there and are not."""
     log, progress = timers.timer_log(store), timers.read_progress(store)
     if log is None or not log.files:
@@ -384,7 +381,7 @@ def _has_units(log: MappedFileQueue) -> bool:
 ROCKSDB_SETTING = "timerRocksDBEnable"
 
 
-def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Finding | NotChecked]:
+def check_timers(context: Context, newest_timestamp: int | None) -> Items:
     """All timer files; at the level quick only whether they are there, and the lengths of the wheels.
 
     `newest_timestamp` is the newest storeTimestamp of the commit log (ms), if known.
@@ -405,7 +402,7 @@ def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Fin
 
 def capped_timers(
     context: Context, log: StreamReader, wheels: Sequence[StoreFile], newest: int | None
-) -> Iterator[Finding | NotChecked]:
+) -> Items:
     """The findings of the log, then those of the wheels, a bounded number of each rule."""
     store, shared = context.store, context.shared
     progress = timers.read_progress(store)
@@ -420,7 +417,7 @@ def capped_timers(
     whole, states = timers.WheelReplay(), {}
     left_out: list[NotChecked] = []
 
-    def findings() -> Iterator[Finding]:
+    def findings() -> Findings:
         for item in timers.timer_units(log):
             if isinstance(item, timers.TimerGap):
                 yield _gap(log, item)
@@ -479,9 +476,7 @@ def _split(block: timers.TimerBlock, floors: Sequence[int]) -> Iterator[timers.T
         yield timers.TimerBlock(block.pos[first:last], block.units[first:last])
 
 
-def _put(
-    whole: timers.WheelReplay, log: StreamReader, block: timers.TimerBlock, precision: int
-) -> Iterator[Finding]:
+def _put(whole: timers.WheelReplay, log: StreamReader, block: timers.TimerBlock, precision: int) -> Findings:
     rows, expected = timers.put_block(whole, log, block, precision)
     slot_time, prev = block.deliver_timestamp // precision, block.units["prevPos"]
     for row, right in zip(rows.tolist(), expected.tolist(), strict=True):

@@ -47,8 +47,8 @@ from rocketfsck.store.elsewhere import lost_queue_database
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.rocks import families
 from rocketfsck.store.rocks.reading import RocksError, Rows, read_rows, why_not_readable
-from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Shared
 
 NAMED_LIMIT = 100
@@ -169,10 +169,8 @@ def _hashed(rows: Rows, wanted: dtypes.Flags, *, compiled: bool) -> tuple[dtypes
 
 
 def _longs(data: dtypes.Bytes, places: dtypes.Longs) -> dtypes.Longs:
-    found: dtypes.Longs = (
-        data[places[:, None] + np.arange(_LONG_SIZE)].view(">i8").reshape(-1).astype(np.int64)
-    )
-    return found
+    found: dtypes.Longs = data[places[:, None] + np.arange(_LONG_SIZE)].view(">i8").reshape(-1)
+    return found.astype(np.int64)
 
 
 def _with_values(hashes: dtypes.Longs, values: dtypes.Longs) -> dtypes.Longs:
@@ -180,7 +178,7 @@ def _with_values(hashes: dtypes.Longs, values: dtypes.Longs) -> dtypes.Longs:
     return mixed
 
 
-def dangling_rows(other: Other, index: Index, start: int) -> Iterator[Finding]:
+def dangling_rows(other: Other, index: Index, start: int) -> Findings:
     """The index rows that no record explains, those of expired ones left out: by physical offset."""
     found: dict[int, int] = {}
     for rows in read_rows(other, ["default"]):
@@ -199,7 +197,7 @@ SHOWN_KEY = 60
 """Bytes of a key that a finding shows."""
 
 
-def check_database_files(store: Store) -> Iterator[Finding | NotChecked]:
+def check_database_files(store: Store) -> Items:
     """Yield what is wrong with the files of the databases, whether or not they can be read."""
     lost = lost_queue_database(store)
     if lost is not None:
@@ -245,7 +243,7 @@ def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotCh
     return Finding(RuleName.DATABASE_UNREADABLE, Where(file), facts)
 
 
-def odd_rows(database: str, odd: families.OddRows) -> Iterator[Finding]:
+def odd_rows(database: str, odd: families.OddRows) -> Findings:
     """Rows that cannot be decoded: one finding for each family."""
     for family, row in sorted(odd.first.items()):
         facts: Facts = {
@@ -300,7 +298,7 @@ class Prepared:
 # POP records of a database, by themselves: JSON and key of a row have to agree. Reference 11.7.
 
 
-def check_pop(database: str, rows: Rows, odd: families.OddRows, shared: Shared) -> Iterator[Finding]:
+def check_pop(database: str, rows: Rows, odd: families.OddRows, shared: Shared) -> Findings:
     """Yield a finding for each record whose JSON and key differ; rows that cannot be decoded go to `odd`."""
     for key, value in rows.pairs():
         try:
@@ -330,8 +328,7 @@ def check_pop(database: str, rows: Rows, odd: families.OddRows, shared: Shared) 
             where = Where(
                 database, topic=topic, queue_id=values["queueId"], queue_offset=values["queueOffset"]
             )
-            facts: Facts = {"database": database, "group": group, "reason": wrong[0]}
-            yield Finding(RuleName.POP_ROW, where, facts)
+            yield Finding(RuleName.POP_ROW, where, {"database": database, "group": group, "reason": wrong[0]})
 
 
 @dataclass(slots=True)
@@ -346,7 +343,7 @@ class _Taken:
     odd: families.OddRows = field(default_factory=families.OddRows)
 
 
-def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Finding]:
+def check_messages(store: Store, other: Other, shared: Shared) -> Findings:
     """The rows of `rocksdbstore/` against the log, those of `kvStore/` by themselves.
 
     Raises RocksError where the database cannot be read, StoreError where the log cannot.
@@ -381,7 +378,7 @@ def _take_messages(taken: _Taken, rows: Rows, content: families.Content) -> None
             taken.prepared_mark = values["number"]
 
 
-def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]:
+def _against_log(store: Store, other: Other, taken: _Taken) -> Findings:
     """Walk the log once, and tell what it does not explain and what is not there."""
     index = taken.index
     last = index.last_offset if index.mark is None else index.mark
@@ -456,7 +453,7 @@ class _Waiting:
         if len(self.found) < NAMED_LIMIT:
             self.found.append((offset, unique_key, int(due)))
 
-    def findings(self, other: Other) -> Iterator[Finding]:
+    def findings(self, other: Other) -> Findings:
         """Those that no later message cancelled."""
         for offset, unique_key, due in self.found:
             if unique_key and not any(text.endswith(unique_key) for text in self.cancelled):

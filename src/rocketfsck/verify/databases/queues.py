@@ -24,7 +24,7 @@ from rocketfsck.store.reading import FileReader, read_at
 from rocketfsck.store.rocks.families import CONFIG_V2
 from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
 from rocketfsck.verify.account import Gatherer
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.report import NotChecked
@@ -114,9 +114,7 @@ def _emptied(spill: Spill) -> dict[tuple[str, int], task.QueueFacts]:
     return found
 
 
-def _said_of_rows(
-    spill: Spill, found: Iterable[Finding], known: task.Known, *, killed: bool
-) -> Iterator[Finding]:
+def _said_of_rows(spill: Spill, found: Iterable[Finding], known: task.Known, *, killed: bool) -> Findings:
     """The findings on units and records as findings on rows of the database."""
     database = spill.database.relative
     end = known.end_offset
@@ -175,7 +173,7 @@ def _has_rows(spill: Spill) -> bool:
     return any(queue.first is not None for queue in spill.queues.values())
 
 
-def _bounds(store: Store, spill: Spill, known: task.Known) -> Iterator[Finding]:
+def _bounds(store: Store, spill: Spill, known: task.Known) -> Findings:
     """The two rows of each queue against its units, and the mark against the log."""
     database = spill.database.relative
     log_start = store.commitlog.start_offset or 0
@@ -266,7 +264,7 @@ def _last_unit_end(spill: Spill) -> int:
     return max(ends)
 
 
-def _times(store: Store, spill: Spill) -> Iterator[Finding]:
+def _times(store: Store, spill: Spill) -> Findings:
     """The times of the units against the storeTimestamps of their records."""
     queues = {
         name: np.memmap(f"{queue.directory}{TIMES}", ">i8", "r")

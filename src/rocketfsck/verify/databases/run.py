@@ -9,7 +9,7 @@ read is read a second time, past the page cache, before damage is declared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,9 +33,9 @@ from rocketfsck.store.rocks.spilling import Spill
 from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.databases.messages import check_database_files, check_messages, odd_rows, unreadable
 from rocketfsck.verify.databases.queues import check_spill
-from rocketfsck.verify.finding import Facts, Finding, Severity, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Severity, Where
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.configfiles import is_system_topic
@@ -47,7 +47,7 @@ PART_REASON = "rows are read only when every other part of the store has been ch
 LATER_MS = 1000
 """A message so much later than the last change of a table is not older than a deletion."""
 
-Items = list[Finding | NotChecked]
+Said = list[Finding | NotChecked]
 
 
 _NOTHING = Checked()
@@ -78,7 +78,7 @@ def check_databases(
     found = list(databases_of(store))
     if not found and lost_queue_database(store) is None:
         return Databases()
-    items: Items = list(check_database_files(store))
+    items: Said = list(check_database_files(store))
     if context.level == "quick" or not known.complete or not local:
         reason = LEVEL_REASON if context.level == "quick" else PART_REASON
         items += [NotChecked(other.relative, reason) for other in found if is_known(other.relative)]
@@ -133,7 +133,7 @@ def _count_without_queues(
         check_spill(replace(context, shared=Shared()), options, Spill(database), gatherer)
 
 
-def _rows(context: Context, name: str, read: set[str]) -> Iterator[Finding | NotChecked]:
+def _rows(context: Context, name: str, read: set[str]) -> Items:
     """The rows of a database of messages."""
     store = context.store
     (other,) = (other for other in databases_of(store) if other.relative == name)
@@ -148,14 +148,12 @@ def _rows(context: Context, name: str, read: set[str]) -> Iterator[Finding | Not
         yield _settled(store, other, said, partial(_fails, partial(_messages, store, other)))
 
 
-def _messages(store: Store, other: Other) -> Items:
+def _messages(store: Store, other: Other) -> Said:
     """What is said of a database of messages at a second look, whose places are not counted again."""
     return list(check_messages(store, other, Shared()))
 
 
-def _unread(
-    store: Store, databases: Mapping[str, Other], failed: Mapping[str, StoreError]
-) -> Iterator[Finding | NotChecked]:
+def _unread(store: Store, databases: Mapping[str, Other], failed: Mapping[str, StoreError]) -> Items:
     """What is said of the databases that could not be read, after a second look at them."""
 
     def fails_again(name: str) -> bool:
@@ -189,7 +187,7 @@ def _settled(
     return Finding(RuleName.READS_DIFFER, said.where, {"rules": str(said.rule)})
 
 
-def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Finding | NotChecked]:
+def _configs(context: Context, lifting: Lifting, known: Known) -> Items:
     """The configs with those of databases among them; what is said of these is said of the database."""
     inner = replace(context, store=lifting.store)
     yield from _topics_not_written(inner, known)
@@ -203,7 +201,7 @@ def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Findi
             yield Finding(rule, item.where, {**problem, **item.found}, item.expected)
 
 
-def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
+def _topics_not_written(context: Context, known: Known) -> Findings:
     """Topics that a broker made and did not write to its database: they have messages from after the last
     change of the table, so that nobody has deleted them.
 
@@ -227,6 +225,5 @@ def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
             newest[name] = max(newest.get(name, -1), time)
     missing = sorted(topic for topic in unlisted if newest.get(topic, -1) > changed + LATER_MS)
     if missing:
-        names = first_names(missing)
-        found: Facts = {"database": CONFIG_V2, "topic_count": len(missing), "topics": names}
+        found: Facts = {"database": CONFIG_V2, "topic_count": len(missing), "topics": first_names(missing)}
         yield Finding(RuleName.TOPICS_NOT_WRITTEN, Where(CONFIG_V2), found)

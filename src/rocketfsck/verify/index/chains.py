@@ -16,7 +16,6 @@ kept: then every slot, and every link of a new entry, is what puts in order make
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import SLOT_DTYPE, Longs
 from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader, walk_chain
 from rocketfsck.scan.spans import among, distinct, group_bounds
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import entry_place, slot_place
 from rocketfsck.verify.tasks.task import IndexKnown
 
@@ -144,7 +143,7 @@ class BrokenLinks:
         return len(self.entry) + len(self.slot) + self.further_count
 
 
-def classify_links(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator[Finding]:
+def classify_links(reader: IndexReader, wrong: BrokenLinks, used: int) -> Findings:
     """One finding for every wrong link and head: what it leads to. `used` is the last entry in use."""
     inside = (wrong.previous > 0) & (wrong.previous <= used)
     leads_to = _slots_of(reader, wrong.previous, inside)
@@ -173,7 +172,7 @@ def classify_links(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterat
     yield from _classify_heads(reader, wrong, used)
 
 
-def _classify_heads(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator[Finding]:
+def _classify_heads(reader: IndexReader, wrong: BrokenLinks, used: int) -> Findings:
     inside = (wrong.head > 0) & (wrong.head <= used)
     leads_to = _slots_of(reader, wrong.head, inside)
     for row in range(len(wrong.slot)):
@@ -196,7 +195,7 @@ def _classify_heads(reader: IndexReader, wrong: BrokenLinks, used: int) -> Itera
         yield Finding(RuleName.INDEX_SLOT_HEAD, where, {"value": head, "reason": reason}, {"value": expected})
 
 
-def walk_damaged(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator[Finding]:
+def walk_damaged(reader: IndexReader, wrong: BrokenLinks, used: int) -> Findings:
     """Walk the chains that have a wrong link: circles, and entries that no chain reaches any more."""
     slots = distinct(np.concatenate((wrong.entry_slot, wrong.slot)))
     walked = slots[:CHAIN_LIMIT].tolist()
@@ -224,7 +223,7 @@ def walk_damaged(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator
     yield from _orphans(reader, slots, reached, used)
 
 
-def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) -> Iterator[Finding]:
+def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) -> Findings:
     """Entries of the damaged slots that were not reached, one finding a slot."""
     seen = np.fromiter(reached, np.int64, len(reached))
     seen.sort()

@@ -12,7 +12,7 @@ Reference 4.5 to 4.8, 9.4 I12, I14 to I16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,23 +28,23 @@ from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.reading import has_index_rows
 from rocketfsck.verify.account import Gatherer
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import header_place
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
 from rocketfsck.verify.index.spread import check_names, check_neighbours, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.task import Context, IndexFacts, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, IndexFacts, Results, TaskResult, capped
 
 
 def merge_index_files(
     context: Context,
-    indexes: Sequence[TaskResult | None],
-    logs: Sequence[TaskResult | None],
+    indexes: Results,
+    logs: Results,
     gatherer: Gatherer | None = None,
     misnamed: Sequence[Misnamed] = (),
-) -> Iterator[Finding]:
+) -> Findings:
     """Findings from the results of all index and commit log tasks, both in store order.
 
     `gatherer` takes what entries say of messages that the log does not have any more; those in `misnamed`
@@ -73,7 +73,7 @@ def merge_index_files(
     yield from capped(check_spread(context, indexes), context.detail_limit)
 
 
-def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def _files(context: Context, indexes: Results) -> Findings:
     """Empty files, files that are not full, files out of order."""
     empty: list[str] = []
     before: tuple[IndexFacts, int] | None = None
@@ -127,7 +127,7 @@ def _in_rows(store: Store) -> bool:
         return True
 
 
-def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def _unindexed(context: Context, logs: Results) -> Findings:
     store = context.store
     if not store.indexes:
         count = sum(log.summary.entries.keyed_count for log in logs if log is not None)
@@ -188,12 +188,7 @@ def _run_finding(run: _UnindexedRun) -> Finding:
     return Finding(RuleName.RECORD_UNINDEXED, Where(run.file, run.pos, physical_offset=run.first), found)
 
 
-def _loose(
-    context: Context,
-    indexes: Sequence[TaskResult | None],
-    logs: Sequence[TaskResult | None],
-    log_end: int | None,
-) -> Iterator[Finding]:
+def _loose(context: Context, indexes: Results, logs: Results, log_end: int | None) -> Findings:
     """Entries that met no record, one finding an index file and cause."""
     groups: dict[tuple[int, str], list[int]] = {}
     rules = {
@@ -255,7 +250,7 @@ def _gather(
     known[3] += count
 
 
-def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterator[Finding]:
+def _ahead(indexes: Results, log_end: int | None) -> Findings:
     """The newest file decides what a broker treats as indexed already (a record at its very end is not)."""
     newest = next((item for item in reversed(indexes) if item is not None and item.summary.entry_count), None)
     if newest is None or log_end is None:
@@ -266,9 +261,7 @@ def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterato
         yield Finding(RuleName.INDEX_AHEAD_OF_LOG, header_place(facts.file, "endPhyOffset"), found)
 
 
-def _offsets_from(
-    store: Store, indexes: Sequence[TaskResult | None], log_map: LogMap, log_end: int
-) -> tuple[int, int, int]:
+def _offsets_from(store: Store, indexes: Results, log_map: LogMap, log_end: int) -> tuple[int, int, int]:
     """How many physical offsets from `log_end` on the last entries of the index name, first and last of them:
     those that no file has, whatever its name.
 

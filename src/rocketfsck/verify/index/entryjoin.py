@@ -13,7 +13,6 @@ between. A few records without, among others that have theirs, have lost them. R
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,11 +26,11 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches
 from rocketfsck.scan.spans import find_span, group_bounds
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed, entry_place, split_number
 from rocketfsck.verify.index.strangeentries import Strange, StrangeEntries
 from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges, LogRows
-from rocketfsck.verify.tasks.task import Collector, Context, TaskResult, aggregate
+from rocketfsck.verify.tasks.task import Collector, Context, Results, aggregate
 
 LEAST_RECORDS = 8
 """So many neighbours without the entry are an older broker's work; fewer have lost it."""
@@ -80,7 +79,7 @@ class _TagRun:
     count: int
 
 
-def judge_tags(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def judge_tags(context: Context, logs: Results) -> Findings:
     """What the runs of all commit log files, in store order, say together."""
     store = context.store
     if not store.indexes:

@@ -40,9 +40,9 @@ from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import IndexExtent, entry_place, header_place, slot_place
-from rocketfsck.verify.tasks.task import Context, IndexFacts, TaskResult
+from rocketfsck.verify.tasks.task import Context, IndexFacts, Results, TaskResult
 
 
 class Count(Enum):
@@ -54,17 +54,13 @@ class Count(Enum):
     EITHER = "entries or slots: no two entries share a slot"
 
 
-def check_neighbours(
-    context: Context, indexes: Sequence[TaskResult | None], logs: Sequence[TaskResult | None]
-) -> Iterator[Finding]:
+def check_neighbours(context: Context, indexes: Results, logs: Results) -> Findings:
     """Findings from the results of all index and commit log tasks, both in store order."""
     yield from _first_times(context, indexes, logs)
     yield from _slot_counts(indexes)
 
 
-def _first_times(
-    context: Context, indexes: Sequence[TaskResult | None], logs: Sequence[TaskResult | None]
-) -> Iterator[Finding]:
+def _first_times(context: Context, indexes: Results, logs: Results) -> Findings:
     for number, result in enumerate(indexes):
         if result is None or not result.summary.entry_count or result.summary.first_time < 0:
             continue
@@ -101,7 +97,7 @@ def _has_wrong_range(result: TaskResult) -> bool:
     return any(finding.rule == RuleName.INDEX_HEADER_RANGE for finding in result.findings)
 
 
-def _is_first_of_all(context: Context, extent: IndexExtent, logs: Sequence[TaskResult | None]) -> bool:
+def _is_first_of_all(context: Context, extent: IndexExtent, logs: Results) -> bool:
     """Whether an index file begins with the first record that was ever put into an index."""
     if has_log_elsewhere(context.store) or not logs or logs[0] is None or logs[0].summary.start_offset:
         return False
@@ -109,7 +105,7 @@ def _is_first_of_all(context: Context, extent: IndexExtent, logs: Sequence[TaskR
     return min((offset for offset in keyed if offset >= 0), default=-1) == extent.first_offset
 
 
-def _is_all_indexed(start: int, end: int, logs: Sequence[TaskResult | None]) -> bool:
+def _is_all_indexed(start: int, end: int, logs: Results) -> bool:
     """Whether every record of the log from one offset to another is there, and has its entries."""
     if not logs or logs[0] is None or not logs[0].summary.start_offset <= start <= end:
         return False
@@ -122,7 +118,7 @@ def _is_all_indexed(start: int, end: int, logs: Sequence[TaskResult | None]) -> 
     return True
 
 
-def _is_another_between(start: int, end: int, indexes: Sequence[TaskResult | None]) -> bool:
+def _is_another_between(start: int, end: int, indexes: Results) -> bool:
     """Whether some index file may have entries of records from one offset to another."""
     return any(
         result is None or (result.summary.first_offset < end and result.summary.last_offset > start)
@@ -137,7 +133,7 @@ def _facts(result: TaskResult) -> IndexFacts:
     return facts
 
 
-def _slot_counts(indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def _slot_counts(indexes: Results) -> Findings:
     whole = [result for result in indexes if result is not None and result.summary.slot_count > 0]
     counts = [_kind(_facts(result).hash_slot_count, result.summary) for result in whole]
     change = _upgrade(counts)
@@ -217,7 +213,7 @@ class _Sample:
         return round(sampled_count / self.share)
 
 
-def check_spread(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def check_spread(context: Context, indexes: Results) -> Findings:
     """Notes on every index file that was checked. A file that cannot be read has said so elsewhere."""
     for file, result in zip(context.store.indexes, indexes, strict=True):
         if result is None:
@@ -237,7 +233,7 @@ def spread_notes(context: Context, file: IndexFile, extent: Any) -> tuple[Findin
         return tuple(_spread(context, file, extent, log))
 
 
-def _spread(context: Context, file: IndexFile, extent: Any, log: LogReader) -> Iterator[Finding]:
+def _spread(context: Context, file: IndexFile, extent: Any, log: LogReader) -> Findings:
     used = int(extent.entry_count)
     with IndexReader(file, context.store.geometry) as reader:
         slot_count = reader.slot_count
@@ -300,7 +296,7 @@ def _pieces(start: int, total: int) -> Iterator[tuple[int, int]]:
 
 def _long_chain(
     file: IndexFile, sample: _Sample, slot_count: int, used: int, log: LogReader, parser: Any
-) -> Iterator[Finding]:
+) -> Findings:
     slots, counts = np.unique(sample.key_hash % slot_count, return_counts=True)
     most = int(np.argmax(counts))
     sampled_count = int(counts[most])
@@ -323,9 +319,7 @@ def _long_chain(
     yield Finding(RuleName.INDEX_CHAIN_LONG, where, found, {"entry_count": f"{used / slot_count:.1f}"})
 
 
-def _shared(
-    file: IndexFile, sample: _Sample, slot_count: int, log: LogReader, parser: Any
-) -> Iterator[Finding]:
+def _shared(file: IndexFile, sample: _Sample, slot_count: int, log: LogReader, parser: Any) -> Findings:
     """Different keys with one hash, among the hashes that several entries have.
 
     The first and the last entry of a hash are compared: the keys of one hash are seldom more than two.
@@ -358,8 +352,7 @@ def _shared(
         "other_key": pair[1],
         "distinct_count": len(bounds) - 1,
     }
-    where = entry_place(file.relative, slot_count, first_entry)
-    yield Finding(RuleName.INDEX_HASH_SHARED, where, facts)
+    yield Finding(RuleName.INDEX_HASH_SHARED, entry_place(file.relative, slot_count, first_entry), facts)
 
 
 def _keys(log: LogReader, offset: int, key_hash: int, parser: Any) -> set[str]:
@@ -371,7 +364,7 @@ def _keys(log: LogReader, offset: int, key_hash: int, parser: Any) -> set[str]:
     return {f"{topic}#{key}" for key in keys if javatext.index_hash(topic, key) == key_hash}
 
 
-def check_names(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def check_names(context: Context, indexes: Results) -> Findings:
     """Names whose time is not about that of what is in the files: one finding for neighbours that are alike.
 
     A file is made when its first entry is put, which is not before the file in front of it was full.

@@ -20,7 +20,7 @@ Reference 4.3 to 4.5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from rocketfsck.scan.columns import KEY_TAGS
 from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
 from rocketfsck.store.elsewhere import writes_more_entries
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import entry_place, split_number
 from rocketfsck.verify.log.regions import LogRows
 
@@ -343,7 +343,7 @@ def _spoil(spoiled: Flags, number: Longs, row: Longs, records: Longs) -> Longs:
     return np.array(found, np.int64)
 
 
-def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) -> Iterator[Finding]:
+def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) -> Findings:
     """One finding on all regular odd entries of the index if the criterion holds, else an error for each.
 
     `results` are those of all commit log files; `keyed_count` the records with keys in them.

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -43,7 +43,7 @@ from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
-from rocketfsck.verify.tasks.task import Collector, RegionTotal, TaskResult, aggregate
+from rocketfsck.verify.tasks.task import Collector, RegionTotal, Results, TaskResult, aggregate
 from rocketfsck.verify.watched import LEAST_COUNT, SHARE
 
 _FAULTS: tuple[tuple[Fault, str], ...] = (
@@ -149,8 +149,7 @@ def add_runs(
     starts, ends = true_spans(flags)
     limit = collector.room(rule, rows.relative)
     for start, end in zip(starts[:limit].tolist(), ends[:limit].tolist(), strict=True):
-        where = rows.place(start, end - 1)
-        collector.find(rule, where, found(start), expected(start), count=end - start)
+        collector.find(rule, rows.place(start, end - 1), found(start), expected(start), count=end - start)
     rest = int((ends[limit:] - starts[limit:]).sum())
     if rest:
         collector.add(aggregate(rule, rows.relative, rest))
@@ -437,7 +436,7 @@ class UnknownFrames:
         return number >= 0 and physical_offset < self.spans[number][1]
 
 
-def unknown_frames(store: Store, logs: Sequence[TaskResult | None]) -> UnknownFrames | None:
+def unknown_frames(store: Store, logs: Results) -> UnknownFrames | None:
     """The records of the one unknown magic that the damaged ranges of a log consist of, if they do."""
     magics: dict[int, list[tuple[int, Span, str]]] = {}
     bad_count = walked = 0

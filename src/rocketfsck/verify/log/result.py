@@ -16,7 +16,7 @@ What every byte of the commit log is, over all files, for offsets that queues an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -29,12 +29,12 @@ from rocketfsck.scan.log.live import UNKNOWN
 from rocketfsck.scan.spans import distinct, find_span
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queue_database
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryjoin import COUNT, LAST, MET, WIDTH, EntryRanges
 from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges
 from rocketfsck.verify.queues.unitranges import KnownQueues, UnitRanges, joined
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.task import Context, LogFacts, RegionTotal, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, LogFacts, RegionTotal, Results, TaskResult, capped
 
 
 class Ground(IntEnum):
@@ -53,9 +53,7 @@ class Ground(IntEnum):
 class LogMap:
     """Looks up physical offsets. `log_end` is where the live log ends, None if that is not known."""
 
-    def __init__(
-        self, store: Store, logs: Sequence[TaskResult | None], misnamed: Sequence[Misnamed] = ()
-    ) -> None:
+    def __init__(self, store: Store, logs: Results, misnamed: Sequence[Misnamed] = ()) -> None:
         self._misnamed_starts: Longs = np.array([file.start for file in misnamed], np.int64)
         self._misnamed_ends: Longs = np.array([file.end for file in misnamed], np.int64)
         files = [
@@ -148,13 +146,13 @@ class LogMap:
         return found
 
 
-def merge_log_files(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def merge_log_files(context: Context, logs: Results) -> Findings:
     """Findings that need more than one commit log file; `logs` in store order, None for files not checked."""
     if context.level != "quick":
         yield from capped(_merge(context, logs), context.detail_limit)
 
 
-def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def _merge(context: Context, logs: Results) -> Findings:
     queues = {(queue.topic, queue.queue_id) for queue in context.store.queues}
     known = None if has_queue_database(context.store) else queues
     following = _Following(context)
@@ -238,7 +236,7 @@ def _queue_offsets(
     adjacent: bool,
     known: set[tuple[str, int]] | None,
     fence: int | None,
-) -> Iterator[Finding]:
+) -> Findings:
     """Compare each queue's first record with the last one in the files before.
 
     Where a commit log file is missing in between, or filler from `fence` on stands for lost records, the
@@ -271,7 +269,7 @@ def _queue_offsets(
         yield Finding(rule, where, {"queue_offset": first}, {"queue_offset": expected})
 
 
-def _times(before: LogFacts, facts: LogFacts, log: TaskResult) -> Iterator[Finding]:
+def _times(before: LogFacts, facts: LogFacts, log: TaskResult) -> Findings:
     if before.last_store_timestamp is None or facts.first_store_timestamp is None:
         return
     step = before.last_store_timestamp - facts.first_store_timestamp

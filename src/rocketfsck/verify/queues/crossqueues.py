@@ -45,20 +45,20 @@ from rocketfsck.scan.spans import group_bounds, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account import Gatherer
-from rocketfsck.verify.finding import Facts, Finding, Where, queue_place, unit_place
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where, queue_place, unit_place
 from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.queues import unitranges
 from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.task import Context, LogFacts, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, LogFacts, Results, capped
 
 HOUR_MS = 3_600_000
 EXPIRED_AT_ONCE = 20
 """Commit log files that a broker deletes before it comes to queues and index: deleteFileBatchMax, twice."""
 
 
-def check_beginning(store: Store, logs: Sequence[TaskResult | None], gatherer: Gatherer) -> Iterator[Finding]:
+def check_beginning(store: Store, logs: Results, gatherer: Gatherer) -> Findings:
     """One finding where log files are gone from the front; `logs` are the results of the log's files, and
     `gatherer` takes what units say of their messages. What cannot be read is passed over: another check says
     so."""
@@ -82,7 +82,7 @@ def check_beginning(store: Store, logs: Sequence[TaskResult | None], gatherer: G
     yield Finding(RuleName.LOG_BEGINNING_GONE, where, {"file_count": len(names), "files": first_names(names)})
 
 
-def _are_over(store: Store, logs: Sequence[TaskResult | None]) -> bool:
+def _are_over(store: Store, logs: Results) -> bool:
     """Whether files before the log were not written for fileReservedTime when the last record was stored."""
     facts = [fact for log in logs if log is not None for fact in log.facts if isinstance(fact, LogFacts)]
     first = next((fact.first_store_timestamp for fact in facts), None)
@@ -139,14 +139,14 @@ JOINED_COUNT = 1 << 12
 
 def merge_queues(
     context: Context,
-    queues: Sequence[TaskResult | None],
-    logs: Sequence[TaskResult | None],
+    queues: Results,
+    logs: Results,
     gatherer: Gatherer | None = None,
     misnamed: Sequence[Misnamed] = (),
     copies: Collection[str] = (),
     foreign: Collection[str] = (),
     doubled: Collection[str] = (),
-) -> Iterator[Finding]:
+) -> Findings:
     """Findings from the results of all queue and commit log tasks, both in store order.
 
     `gatherer` takes what they say of messages, all of it, however many are yielded. `misnamed` are the files
@@ -208,12 +208,8 @@ def _spans_of(store: Store, names: Collection[str]) -> dict[int, tuple[int, int]
 
 
 def _missing_units(
-    context: Context,
-    logs: Sequence[TaskResult | None],
-    extents: dict[int, Any],
-    gatherer: Gatherer,
-    away: _Away,
-) -> Iterator[Finding]:
+    context: Context, logs: Results, extents: dict[int, Any], gatherer: Gatherer, away: _Away
+) -> Findings:
     """Records whose unit is not there, by queue."""
     missed: dict[Name, list[Longs]] = {}
     placed: dict[Name, list[Longs]] = {}
@@ -256,7 +252,7 @@ def _judge_missed(
     extents: dict[int, Any],
     gatherer: Gatherer,
     away: _Away,
-) -> Iterator[Finding]:
+) -> Findings:
     deleted = DeletedQueues(context.store, placed, away.lacks)
     for name in sorted(missed, key=lambda name: (name[0], name[1])):
         number = numbers.get(name)
@@ -304,7 +300,7 @@ def _of_queue(rule: RuleName, name: Name, rows: Longs) -> Finding:
     return Finding(rule, queue_place(*name), {"record_count": count, "first_physical_offset": first})
 
 
-def _shifted_units(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def _shifted_units(context: Context, logs: Results) -> Findings:
     """Units of light queues that are not at their places, by queue."""
     runs: dict[int, list[list[int]]] = {}
     skipped: dict[str, int] = {}
@@ -333,13 +329,8 @@ def _joined(rows: Longs) -> Iterator[list[int]]:
 
 
 def _loose_units(
-    context: Context,
-    log_map: LogMap,
-    logs: Sequence[TaskResult | None],
-    extents: dict[int, Any],
-    gatherer: Gatherer,
-    away: _Away,
-) -> Iterator[Finding]:
+    context: Context, log_map: LogMap, logs: Results, extents: dict[int, Any], gatherer: Gatherer, away: _Away
+) -> Findings:
     """Units that met no record, queue by queue."""
     matched = unitranges.MatchedUnits(len(context.store.queues))
     light = np.array([is_light_queue(queue) for queue in context.store.queues], np.bool_)
@@ -408,7 +399,7 @@ def _matched_count(units: unitranges.UnitRanges, light: Flags) -> int:
     return int(np.sum((rows[:, 2] - rows[:, 1])[own]))
 
 
-def _delays(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+def _delays(context: Context, logs: Results) -> Findings:
     """The delays that the units of each level have, against the list given or the default one."""
     levels = delay_levels_of(context.store)
     given = context.store.delay_levels_source == "given"

@@ -34,7 +34,7 @@ from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of
 from rocketfsck.scan.spans import among, common_spans, group_bounds, true_spans
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.finding import Finding, Scalar, unit_place
+from rocketfsck.verify.finding import Finding, Findings, Scalar, unit_place
 from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.queues.unitranges import CountedOnce
 
@@ -299,7 +299,7 @@ class LooseUnits:
         self.groups: list[_Group] = []
         self.units: list[tuple[int, int]] = []
 
-    def judge(self, spans: list[tuple[int, int]]) -> Iterator[Finding]:
+    def judge(self, spans: list[tuple[int, int]]) -> Findings:
         """Look at the units of these index ranges."""
         with UnitReader(self.queue) as reader:
             data = reader.with_data(spans[0][0], spans[-1][1]) if spans else ()
@@ -381,7 +381,7 @@ class LooseUnits:
                 return
         self.groups.append(_Group(ground, reason, start, end, low, high, size, copies))
 
-    def _findings(self) -> Iterator[Finding]:
+    def _findings(self) -> Findings:
         for group in self.groups:
             facts: dict[str, Scalar] = {
                 "unit_count": group.end - group.start,

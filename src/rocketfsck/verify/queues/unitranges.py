@@ -32,7 +32,7 @@ Made once for a check (`Context.shared`). Reference 1.1.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from threading import Lock
@@ -47,7 +47,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import among, distinct, merge_spans
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import read_once
-from rocketfsck.verify.finding import Facts, Finding, unit_place
+from rocketfsck.verify.finding import Facts, Finding, Findings, unit_place
 
 NO_NUMBER = -1
 
@@ -238,9 +238,7 @@ FIRST, LAST, AT, COUNT, OFFSET = range(1, 6)
 """Columns of rows on shifted units, behind the queue: first and last queueOffset, place, number, record."""
 
 
-def judge_shifted(
-    store: Store, number: int, rows: Sequence[Sequence[int]], skipped_count: int
-) -> Iterator[Finding]:
+def judge_shifted(store: Store, number: int, rows: Sequence[Sequence[int]], skipped_count: int) -> Findings:
     """One note on a light queue whose units are before their places because its numbers were given away.
 
     Where that does not explain it, an error for each run of shifted units (XR006).

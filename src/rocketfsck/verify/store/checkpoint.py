@@ -29,8 +29,8 @@ from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader, read_whole
-from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Context, Known
 
 # Checks of who a broker in controller mode takes itself for: `brokerIdentity` and its forerunner.
@@ -45,7 +45,7 @@ NAMES = {"cluster": "brokerClusterName", "broker_name": "brokerName"}
 """What must be the same in broker.conf, by the field here."""
 
 
-def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
+def check_identity(store: Store) -> Items:
     """The identity files; nobody reads a `.bak`, nor a `-temp` next to a sound identity."""
     files = [
         file for other in store.others if other.kind is OtherKind.BROKER_IDENTITY for file in other.files
@@ -67,7 +67,7 @@ def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
             return
 
 
-def _differing(store: Store, file: StoreFile, found: dict[str, str]) -> Iterator[Finding]:
+def _differing(store: Store, file: StoreFile, found: dict[str, str]) -> Findings:
     where = Where(file.relative, 0, file.size)
     for name, value in found.items():
         stated = (store.settings.get(name) or "").strip()
@@ -78,7 +78,7 @@ def _differing(store: Store, file: StoreFile, found: dict[str, str]) -> Iterator
 HEADER_LINES = 2
 
 
-def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
+def check_epochs(store: Store, known: Known) -> Items:
     """The epoch file; its .bak only where the file itself is damaged."""
     files = epoch_files(store)
     for name, file in sorted(files.items()):
@@ -114,7 +114,7 @@ def _backup_state(backup: StoreFile | None) -> str:
 
 def _check_entries(
     store: Store, known: Known, file: StoreFile, epochs: smallfiles.EpochFile, line_ends: Sequence[int]
-) -> Iterator[Finding]:
+) -> Findings:
     """Order, range and boundaries. A start below the log has expired; equal starts are empty epochs."""
     log_start = store.commitlog.start_offset
     end = known.end_offset if known.complete else store.commitlog.end_offset
@@ -152,7 +152,7 @@ _STARTS = struct.Struct(">qq")
 """The two times that every checkpoint of a broker with messages has."""
 
 
-def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
+def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Findings:
     """Finds CP026 on each field that the store's version does not write, or CP008 where the bytes are not
     such fields. Fields of versions that left no other traces are looked at, too: a stray value is damage."""
     known_size = (
@@ -229,7 +229,7 @@ MAX_SIZE = 1 << 20
 _TIMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 
 
-def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+def check_checkpoint(context: Context, known: Known) -> Items:
     """Everything about the small files at the store's root."""
     store = context.store
     checkpoint = Checkpoint()
@@ -262,15 +262,13 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
     yield from check_identity(store)
 
 
-def _check_shape(file: StoreFile, data: bytes) -> Iterator[Finding]:
+def _check_shape(file: StoreFile, data: bytes) -> Findings:
     if len(data) != CHECKPOINT_SIZE:
         where = Where(file.relative, 0, len(data))
         yield Finding(RuleName.CHECKPOINT_LENGTH, where, {"size": len(data)}, {"size": CHECKPOINT_SIZE})
 
 
-def _check_values(
-    context: Context, file: StoreFile, checkpoint: Checkpoint, known: Known
-) -> Iterator[Finding]:
+def _check_values(context: Context, file: StoreFile, checkpoint: Checkpoint, known: Known) -> Findings:
     """Fields that this version does not write are whatever an older or newer one left: not judged."""
     values = checkpoint.values()
     now = _broker_now(context, file)
@@ -303,9 +301,7 @@ def _has_records(store: Store) -> bool:
     return bool(store.commitlog.files) and first_head(store.commitlog.files[0]) is not None
 
 
-def _check_confirm_offset(
-    store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
-) -> Iterator[Finding]:
+def _check_confirm_offset(store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known) -> Findings:
     value, name = checkpoint.confirm_physical_offset, "confirmPhyOffset"
     start = store.commitlog.start_offset
     end = known.end_offset if known.complete else store.commitlog.end_offset
@@ -318,9 +314,7 @@ def _check_confirm_offset(
         yield Finding(RuleName.CONFIRM_OFFSET, where, {"value": value})
 
 
-def _check_master_offset(
-    store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
-) -> Iterator[Finding]:
+def _check_master_offset(store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known) -> Findings:
     """What the master had flushed, as it said to its slave: ahead of a slave that has not all of it yet."""
     value, name = checkpoint.master_flushed_offset, "masterFlushedOffset"
     end = known.end_offset if known.complete else store.commitlog.end_offset
@@ -329,9 +323,7 @@ def _check_master_offset(
         yield Finding(RuleName.MASTER_FLUSHED_AHEAD, where, {"value": value}, {"end_offset": end})
 
 
-def _check_logics_offset(
-    store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
-) -> Iterator[Finding]:
+def _check_logics_offset(store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known) -> Findings:
     """Where the last record is whose unit was flushed: 0 until a broker has flushed for the first time."""
     value, name = checkpoint.logics_physical_offset, "logicsPhysicalOffset"
     start = store.commitlog.start_offset
@@ -352,7 +344,7 @@ def _check_logics_offset(
 
 def _check_index_time(
     file: StoreFile, checkpoint: Checkpoint, headers: list[tuple[IndexFile, IndexHeader | None]]
-) -> Iterator[Finding]:
+) -> Findings:
     full = [header for _, header in headers[:-1] if header is not None]
     expected = full[-1].end_timestamp if full else 0
     if checkpoint.index_msg_timestamp != expected:
@@ -367,7 +359,7 @@ def _check_index_time(
 
 def _check_abort(
     store: Store, checkpoint: Checkpoint, headers: list[tuple[IndexFile, IndexHeader | None]]
-) -> Iterator[Finding]:
+) -> Findings:
     """An unclean stop, and what the next start makes of it."""
     if store.abort is None:
         return
@@ -391,7 +383,7 @@ def _check_abort(
     yield from _predict_start(store, checkpoint)
 
 
-def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+def _predict_start(store: Store, checkpoint: Checkpoint) -> Findings:
     """From which file an abnormal recovery scans. Reference 6.4."""
     files = store.commitlog.files
     if not files:
@@ -434,7 +426,7 @@ def _index_safe(store: Store) -> bool:
     return store.settings.flag("messageIndexEnable", True) and store.settings.flag("messageIndexSafe", False)
 
 
-def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
+def _check_lock(store: Store) -> Items:
     if store.lock is None:
         return
     try:

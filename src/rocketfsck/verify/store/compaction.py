@@ -39,13 +39,13 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.log.regions import odd_copies
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Context, Known, capped
 
 
-def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding | NotChecked]:
+def check_positions(store: Store, positions: dict[str, int]) -> Items:
     """`position-checkpoint`, else its .bak, whose content goes to `positions`."""
     files = {
         file.name: file
@@ -68,7 +68,7 @@ def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding
             return
 
 
-def check_files(queue: compaction.CompactedQueue) -> Iterator[Finding]:
+def check_files(queue: compaction.CompactedQueue) -> Findings:
     """A log file without its unit file or the reverse, lengths, and what broken work left behind."""
     for side, one, other in (("unit", queue.log, queue.units), ("log", queue.units, queue.log)):
         names = {file.name for file in other.files}
@@ -113,7 +113,7 @@ _CONSTANT = (("batchSize", 1), ("compactedOffset", -1), ("reserved", 0))
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
-def check_compaction(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+def check_compaction(context: Context, known: Known) -> Items:
     """All compacted logs; at the level quick only what files there are, and the positions."""
     queues = compaction.compacted_queues(context.store)
     yield from _check_missing(context.store, queues, known)
@@ -137,9 +137,7 @@ def check_compaction(context: Context, known: Known) -> Iterator[Finding | NotCh
             yield NotChecked(error.path or "compaction", str(error), operational=True)
 
 
-def _check_missing(
-    store: Store, queues: Sequence[compaction.CompactedQueue], known: Known
-) -> Iterator[Finding]:
+def _check_missing(store: Store, queues: Sequence[compaction.CompactedQueue], known: Known) -> Findings:
     """Queues of compaction topics that have units, and no compacted log to be served from."""
     if not store.dialect.compaction or not store.settings.flag("enableCompaction", True):
         return
@@ -212,7 +210,7 @@ class _CompactionWalk:
     left_out: bool = False
     keys: _Keys = field(default_factory=_Keys)
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Findings:
         for file in self.queue.log.files:
             unit_file = self.queue.unit_file(file.name)
             used = None
@@ -239,7 +237,7 @@ class _CompactionWalk:
                 RuleName.COMPACTION_POSITION, where, {**found, "offset": self.position, "reason": reason}
             )
 
-    def _units(self, file: MappedFile, content: compaction.FileUnits) -> Iterator[Finding]:
+    def _units(self, file: MappedFile, content: compaction.FileUnits) -> Findings:
         """Units by themselves: constants, rising queue offsets, what ends them."""
         units, count = content.leading, content.count
         self.context.shared.ask(RuleName.COMPACTION_UNIT, count)
@@ -266,7 +264,7 @@ class _CompactionWalk:
         self.previous = int(bases[-1])
         self.last_offset = max(self.last_offset, int(bases.max()))
 
-    def _file(self, file: MappedFile, units: _UnitFile | None) -> Iterator[Finding]:
+    def _file(self, file: MappedFile, units: _UnitFile | None) -> Findings:
         """The records of a log file, against the units in use of its unit file."""
         base = file.start_offset or 0
         store = self.context.store
@@ -292,7 +290,7 @@ class _CompactionWalk:
             for row in np.flatnonzero(~units.met).tolist():
                 yield self._unit(units.file, units.rows[row], row, "no record of the file begins there")
 
-    def _region(self, file: MappedFile, region: Region) -> Iterator[Finding]:
+    def _region(self, file: MappedFile, region: Region) -> Findings:
         """Bytes that are neither records nor the rest of the file."""
         wrong = region.kind in (RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN)
         if wrong or region.reason is Reason.BLANK_SIZE:
@@ -301,7 +299,7 @@ class _CompactionWalk:
                 RuleName.COMPACTION_RECORD, place_of(self.queue, file, region.start, region.end), found
             )
 
-    def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Iterator[Finding]:
+    def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Findings:
         topic, queue_id = self.queue.topic, self.queue.queue_id
         for wrong, text in odd_copies(batch, table, topic, queue_id, "the compaction log"):
             for row in np.flatnonzero(wrong).tolist():
@@ -317,7 +315,7 @@ class _CompactionWalk:
                 {"crc": int(batch["body_crc"][row])},
             )
 
-    def _join(self, file: MappedFile, units: _UnitFile, batch: RecordBatch) -> Iterator[Finding]:
+    def _join(self, file: MappedFile, units: _UnitFile, batch: RecordBatch) -> Findings:
         """The units of the records of a batch: each has one, which says the same."""
         pos = batch["pos"]
         at = np.searchsorted(pos, units.places)
@@ -337,7 +335,7 @@ class _CompactionWalk:
                 row = int(hit[index])
                 yield self._unit(units.file, units.rows[row], row, text)
 
-    def _keys_twice(self) -> Iterator[Finding]:
+    def _keys_twice(self) -> Findings:
         with LogReader(self.queue.log) as log:
             for (offset, place), (later, later_place) in self.keys.twice():
                 key = self._key(log, place)

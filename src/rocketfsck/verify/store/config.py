@@ -16,7 +16,7 @@ when a broker starts. Reference 1.6.3, 2.11, 3.2; fault class K6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import first_names
@@ -26,8 +26,8 @@ from rocketfsck.formats.config import OFFSET_VIEWS, PERM_INHERIT, TopicConfig
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.finding import TREES, Facts, Finding, Where, queue_place
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import TREES, Facts, Finding, Findings, Where, queue_place
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.store import offsets as store_offsets
 from rocketfsck.verify.store.configfiles import Configs, is_system_topic, load_configs
 from rocketfsck.verify.tasks.task import Context, Known
@@ -39,9 +39,7 @@ UNSET_MS, UNSET_KILLED_MS = 2_000, 20_000
 """How long a level of a broker that was stopped, or killed, is in use at most before the file has it."""
 
 
-def check_delay_offsets(
-    store: Store, configs: Configs, known: Known, *, has_broker: bool
-) -> Iterator[Finding]:
+def check_delay_offsets(store: Store, configs: Configs, known: Known, *, has_broker: bool) -> Findings:
     """Levels of delayOffset.json against the queues. `has_broker`: a broker keeps the file here if it has
     anything to keep."""
     file = configs.files.get(DELAYS, f"config/{DELAYS}")
@@ -68,7 +66,7 @@ def check_delay_offsets(
 
 def _check_delivered(
     store: Store, file: str, offsets: Mapping[int, int], known: Known, levels: Mapping[int, int]
-) -> Iterator[Finding]:
+) -> Findings:
     """Levels whose offset, or whose lack of one, delivers again what was delivered.
 
     The last record says until when the broker ran. The newest time may be that of one damaged record.
@@ -118,7 +116,7 @@ CLOCK_TOLERANCE_MS = 86_400_000
 MAX_TIMER_SIZE = 1 << 20
 
 
-def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+def check_config(context: Context, known: Known) -> Items:
     """Everything about the files in `config/`."""
     store = context.store
     configs = load_configs(store)
@@ -147,7 +145,7 @@ def _has_broker(store: Store) -> bool:
     return any(other.kind is OtherKind.TIMER_WHEEL for other in store.others)
 
 
-def _check_topics_gone(store: Store, file: str | None) -> Iterator[Finding]:
+def _check_topics_gone(store: Store, file: str | None) -> Findings:
     """No topics.json next to queues: gone where a broker must have had one, else it may be elsewhere.
 
     `file` lists no topic at all, which no broker writes: each has topics of its own, from its first start on.
@@ -172,9 +170,7 @@ def _check_topics_gone(store: Store, file: str | None) -> Iterator[Finding]:
         yield Finding(rule, where, {"topic_count": len(topics), "topics": first_names(topics)})
 
 
-def _check_topics(
-    store: Store, topics: Mapping[str, TopicConfig], file: str, known: Known
-) -> Iterator[Finding]:
+def _check_topics(store: Store, topics: Mapping[str, TopicConfig], file: str, known: Known) -> Findings:
     """topics.json against the queue directories, both ways."""
     unlisted: dict[str, int] = {}
     for queue in store.queues:
@@ -207,7 +203,7 @@ def _check_topics(
         yield Finding(RuleName.TOPIC_WITHOUT_QUEUE, Where(file), found)
 
 
-def _check_foreign(topics: Mapping[str, TopicConfig], stored: set[str], file: str) -> Iterator[Finding]:
+def _check_foreign(topics: Mapping[str, TopicConfig], stored: set[str], file: str) -> Findings:
     """Most topics that have queues are not in topics.json, which lists others. A file that lists nothing else
     is normal: a slave's, or that of a broker that found none."""
     user = [topic for topic in stored if not topic.startswith("%")]
@@ -224,7 +220,7 @@ def _is_of_users(topic: str, config: TopicConfig) -> bool:
     return not made and not config.perm & PERM_INHERIT
 
 
-def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:
+def _check_ghost(topic: str, queue_id: int, known: Known) -> Findings:
     """A queue of no topic whose units all point to where the commit log is not any more."""
     facts = known.queues.get((topic, queue_id))
     if facts is None or is_system_topic(topic) or not facts.unit_count or facts.min_live_offset is not None:
@@ -240,7 +236,7 @@ def _kind_of(config: TopicConfig) -> tuple[str, str] | None:
     return None if text is None or kind is None else (text, kind)
 
 
-def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+def _check_timer(context: Context, known: Known) -> Items:
     """`timercheck` against the clock, the timer log and the timer topic's queue."""
     store = context.store
     for other in store.others:
@@ -262,7 +258,7 @@ def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecke
             yield from _check_timer_fields(context, file, data, known)
 
 
-def _check_timer_fields(context: Context, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
+def _check_timer_fields(context: Context, file: StoreFile, data: bytes, known: Known) -> Findings:
     values = timer.TIMER_CHECK.parse(data.ljust(timer.TIMER_CHECK.size, b"\0"))
     for name, limit in _timer_limits(context, known).items():
         if values[name] > limit:

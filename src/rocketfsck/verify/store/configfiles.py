@@ -5,7 +5,7 @@ Reference 1.6.2, 1.6.3; fault class K5. A file counts as sound if fastjson would
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.store.model import Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.report import NotChecked
 
 _BACKUP = ".bak"
@@ -138,7 +138,7 @@ def _used(main: Parsed | None, backup: Parsed | None) -> Parsed | None:
     return main if main is not None and main.prefix_size is not None else None
 
 
-def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | None) -> Iterator[Finding]:
+def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | None) -> Findings:
     backup_sound = backup is not None and backup.sound
     if main is None:
         if backup is not None:
@@ -169,7 +169,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
         yield from _check_age(main, backup)
 
 
-def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
+def _check_age(main: Parsed, backup: Parsed) -> Findings:
     """A .bak is the state before the last write: never newer."""
     try:
         new, old = config.data_version(main.value), config.data_version(backup.value)
@@ -201,7 +201,7 @@ def _differ_in_own_topics(main: Any, backup: Any) -> bool:
     return bool(changed) and all(map(is_system_topic, changed))
 
 
-def _unfinished(store: Store) -> Iterator[Finding]:
+def _unfinished(store: Store) -> Findings:
     for stray in store.strays:
         if stray.area == "config" and stray.reason is StrayReason.TEMPORARY:
             yield Finding(RuleName.CONFIG_UNFINISHED_WRITE, Where(stray.relative), {"size": stray.size})

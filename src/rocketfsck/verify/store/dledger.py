@@ -41,8 +41,8 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Context, capped
 
 MAX_SIZE = 1 << 16
@@ -58,7 +58,7 @@ class LastEntry:
     term: int
 
 
-def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterator[Finding]:
+def check_state(store: Store, directory: str, last: LastEntry | None) -> Findings:
     """The small files in one node's directory. Raises StoreError for one that cannot be read."""
     found: dict[str, StoreFile] = {}
     for other in store.others:
@@ -74,7 +74,7 @@ def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterato
             yield Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": f"is missing{beside}"})
 
 
-def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[Finding]:
+def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Findings:
     try:
         values = parse_settings(read_whole(file.path, MAX_SIZE))
     except ValueError as error:
@@ -131,7 +131,7 @@ NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
 Rows = NDArray[Any]
 
 
-def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
+def check_dledger(context: Context) -> Items:
     """Every DLedger store next to the commit log, above the level quick."""
     if context.level == "quick":
         return
@@ -175,7 +175,7 @@ class _EntryWalk:
     last_term: int = 0
     entry_count: int = 0
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Findings:
         before: int | None = None
         for number, rows in self._blocks():
             if self.first_index is None:
@@ -217,7 +217,7 @@ class _EntryWalk:
                     yield least, most
                     first = most
 
-    def _block(self, number: Longs, rows: Rows) -> Iterator[Finding]:
+    def _block(self, number: Longs, rows: Rows) -> Findings:
         pos = rows["pos"].astype(np.int64)
         found_heads = self.log.gather(pos, DLEDGER_HEAD_DTYPE)
         heads = found_heads["entry"]
@@ -275,7 +275,7 @@ class _EntryWalk:
             return min(following)
         return pos
 
-    def _places(self, number: Longs, heads: Rows, pos: Longs, sound: NDArray[np.bool_]) -> Iterator[Finding]:
+    def _places(self, number: Longs, heads: Rows, pos: Longs, sound: NDArray[np.bool_]) -> Findings:
         """Entries, and the records in them, that say that they are elsewhere."""
         entry, record, place = heads["entry"], heads["record"], pos + dledger.ENTRY_HEADER_SIZE
         wrong = (record["magicCode"] == MAGIC_V1) | (record["magicCode"] == MAGIC_V2)
@@ -291,7 +291,7 @@ class _EntryWalk:
                 where = self._entry(int(pos[row]))
                 yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"pos": int(right[row])})
 
-    def _headers(self, number: Longs, heads: Rows, pos: Longs) -> Iterator[Finding]:
+    def _headers(self, number: Longs, heads: Rows, pos: Longs) -> Findings:
         """Terms that fall, and what is in the fields that nobody writes."""
         if not len(number):
             return
@@ -307,7 +307,7 @@ class _EntryWalk:
                 facts = {"field": name, "index": int(number[row]), "value": int(heads[name][row])}
                 yield Finding(RuleName.DLEDGER_UNUSED_FIELD, self._entry(int(pos[row])), facts)
 
-    def _range(self) -> Iterator[Finding]:
+    def _range(self) -> Findings:
         """Entries before the first unit and after the last one."""
         head = self._header(self.log.start)
         first = head[2] if head is not None and _is_entry(head) and head[4] == self.log.start else None

@@ -6,7 +6,7 @@ Reference 1.1, 1.3, 1.4, 9.1 (L5, L6, L8-L11); fault classes C6-C9, Q8-Q10, K4, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from rocketfsck.common.rulenames import RuleName
@@ -17,8 +17,8 @@ from rocketfsck.reader.index import readable_headers
 from rocketfsck.store import elsewhere
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
-from rocketfsck.verify.finding import Facts, Finding, Where, queue_place
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where, queue_place
+from rocketfsck.verify.report import Items
 from rocketfsck.verify.store import segments
 from rocketfsck.verify.tasks.task import Context, Known
 from rocketfsck.verify.watched import AREAS
@@ -28,7 +28,7 @@ COPY_DELAY_MS = 3_600_000
 """A file that was modified so long after its last record was stored was not modified by an append."""
 
 
-def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+def check_layout(context: Context, known: Known) -> Items:
     """Everything that names, lengths and presence tell."""
     store = context.store
     yield from _check_repair(store)
@@ -45,7 +45,7 @@ def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecke
     yield from _check_times(store, known)
 
 
-def _check_repair(store: Store) -> Iterator[Finding]:
+def _check_repair(store: Store) -> Findings:
     if store.repair is not None:
         rule = RuleName.REPAIR_INTERRUPTED if store.repair.is_mixed else RuleName.REPAIR_UNFINISHED
         yield Finding(rule, Where(), {"directory": store.repair.directory})
@@ -55,7 +55,7 @@ _QUEUES_LEFT = "{count?is|are} {count:consume queue} with {size:byte}"
 _INDEX_EFFECT = "begins a new log, and indexes nothing until the log has grown past these entries"
 
 
-def _check_presence(store: Store) -> Iterator[Finding]:
+def _check_presence(store: Store) -> Findings:
     if store.commitlog.files or elsewhere.has_log_elsewhere(store):
         return
     queues = [queue for queue in store.queues if queue.files]
@@ -78,7 +78,7 @@ def _check_presence(store: Store) -> Iterator[Finding]:
         yield Finding(RuleName.NOT_A_STORE, Where(), {"root": str(store.root)})
 
 
-def _check_log_places(store: Store) -> Iterator[Finding]:
+def _check_log_places(store: Store) -> Findings:
     places = store.log_places
     if places.inferred:
         named = ", ".join(directory.name for directory in places.directories)
@@ -94,7 +94,7 @@ def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
     return "deletes all these queues at its start"
 
 
-def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
+def _check_ranges(store: Store, known: Known) -> Findings:
     """A commit log to which no queue refers belongs to other queues."""
     start, end = store.commitlog.start_offset, known.end_offset
     if not known.complete or start is None or end is None:
@@ -111,7 +111,7 @@ def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
         yield Finding(RuleName.QUEUES_OF_ANOTHER_LOG, Where("consumequeue"), found)
 
 
-def _check_queue_kinds(store: Store) -> Iterator[Finding]:
+def _check_queue_kinds(store: Store) -> Findings:
     kinds: dict[str, set[str]] = {}
     for queue in store.queues:
         kinds.setdefault(queue.topic, set()).add(queue.kind)
@@ -131,7 +131,7 @@ def _check_queue_kinds(store: Store) -> Iterator[Finding]:
             )
 
 
-def _check_index_directory(store: Store) -> Iterator[Finding]:
+def _check_index_directory(store: Store) -> Findings:
     """Names in `index/`: what is loaded, ignored, or in the way."""
     for index in store.indexes:
         if index.created is None:
@@ -160,7 +160,7 @@ def _whole(index: IndexFile) -> Where:
     return Where(index.relative, 0, index.size)
 
 
-def _check_databases(store: Store) -> Iterator[Finding]:
+def _check_databases(store: Store) -> Findings:
     """Databases that hold queues, or that no known version makes: what is in them is not known here."""
     if elsewhere.writes_more_entries(store):
         yield Finding(RuleName.NEWER_INDEX, Where(elsewhere.TAG_STORE), {AREAS: "index"})
@@ -176,7 +176,7 @@ def _check_databases(store: Store) -> Iterator[Finding]:
         )
 
 
-def _check_opened(store: Store) -> Iterator[Finding]:
+def _check_opened(store: Store) -> Findings:
     """Directories where a broker opens files, and the reverse, with what each version does."""
     places = dict(elsewhere.opened_wrongly(store, store.dialect))
     for version in store.dialect_evidence.versions:
@@ -196,7 +196,7 @@ def _opening_effect(store: Store, relative: str, dialect: Dialect) -> str:
     return "does not start" if relative in dict(elsewhere.opened_wrongly(store, dialect)) else "starts"
 
 
-def _check_strays(store: Store) -> Iterator[Finding]:
+def _check_strays(store: Store) -> Findings:
     """What is left of the strays: those that no other check has reported."""
     if not store.strays:
         return
@@ -226,7 +226,7 @@ def _is_unexplained(stray: Stray) -> bool:
     return stray.reason is not StrayReason.UNREADABLE
 
 
-def _check_live(store: Store) -> Iterator[Finding]:
+def _check_live(store: Store) -> Findings:
     if store.live.state is LockState.HELD:
         yield Finding(
             RuleName.BROKER_ALIVE, Where("lock"), {"how": store.live.how, "pid": store.live.holder_pid}
@@ -235,7 +235,7 @@ def _check_live(store: Store) -> Iterator[Finding]:
         yield Finding(RuleName.BROKER_UNKNOWN, Where("lock"), {"how": store.live.how})
 
 
-def _check_times(store: Store, known: Known) -> Iterator[Finding]:
+def _check_times(store: Store, known: Known) -> Findings:
     """Modification times that say when the store was copied, not when it was written."""
     files = store.commitlog.files
     newest = known.max_store_timestamp

@@ -23,7 +23,7 @@ from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.reader.heads import head_at, whole_head_at
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.tasks.task import Collector, Known
 
 
@@ -114,7 +114,7 @@ def same_content(location: str, other: str, start: int, size: int) -> bool:
     return True
 
 
-def check_copied(copies: Iterable[Copied], counts: Mapping[str, int]) -> Iterator[Finding]:
+def check_copied(copies: Iterable[Copied], counts: Mapping[str, int]) -> Findings:
     """A finding for each; `counts` are the records of each file."""
     for copied in copies:
         yield Finding(
@@ -144,7 +144,7 @@ _OF_RECORDS = ("CL", "XR")
 """Families of rules about the records of a file."""
 
 
-def check_misnamed(files: tuple[Misnamed, ...]) -> Iterator[Finding]:
+def check_misnamed(files: tuple[Misnamed, ...]) -> Findings:
     """A finding for each."""
     for file in files:
         name = offset_to_filename(file.start)
@@ -237,7 +237,7 @@ def doubled_files(files: Iterable[Appended]) -> frozenset[str]:
     )
 
 
-def check_appended(files: Iterable[Appended]) -> Iterator[Finding]:
+def check_appended(files: Iterable[Appended]) -> Findings:
     """A finding for each."""
     for file in files:
         names = [offset_to_filename(piece.start_offset) for piece in file.pieces]

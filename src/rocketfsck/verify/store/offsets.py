@@ -35,7 +35,7 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats import config, properties, timer
 from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.store import configfiles
 from rocketfsck.verify.tasks.task import Known, QueueFacts
 
@@ -61,7 +61,7 @@ def is_system_group(group: str) -> bool:
 
 def check_offsets_gone(
     store: Store, configs: configfiles.Configs, topics: Mapping[str, Any], known: Known
-) -> Iterator[Finding]:
+) -> Findings:
     """One finding where groups consumed and no offset of any group is left."""
     if kept_in_databases(store, OFFSET_DATABASES) or not _are_gone(store, configs, topics, known):
         return
@@ -86,7 +86,7 @@ def check_offsets_gone(
 
 def check_subscriptions_gone(
     store: Store, configs: configfiles.Configs, topics: Mapping[str, Any] | None
-) -> Iterator[Finding]:
+) -> Findings:
     """One finding where groups consumed, and no file has the settings of any group."""
     groups = groups_without_settings(store, configs, topics)
     if groups:
@@ -210,7 +210,7 @@ def bounds_of(topic: str, queue_id: int, known: Known) -> LiveBounds | None:
 
 def check_consumer_offsets(
     store: Store, configs: configfiles.Configs, topics: Mapping[str, Any] | None, known: Known
-) -> Iterator[Finding]:
+) -> Findings:
     """Every committed offset against its queue, and the file against its .bak."""
     present = {queue.topic for queue in store.queues}
     loose = _loose_topics(store)
@@ -272,7 +272,7 @@ def _groups_that_consumed(
     return groups
 
 
-def _check_offset(store: Store, where: Where, group: str, known: Known, is_loose: bool) -> Iterator[Finding]:
+def _check_offset(store: Store, where: Where, group: str, known: Known, is_loose: bool) -> Findings:
     topic, queue_id, offset = where.topic or "", where.queue_id or 0, where.queue_offset or 0
     found: Facts = {"group": group, "offset": offset}
     if offset < 0:
@@ -306,7 +306,7 @@ def noticed_beyond(store: Store, bounds: LiveBounds, offset: int) -> Facts:
     }
 
 
-def _check_age(store: Store, configs: configfiles.Configs, known: Known) -> Iterator[Finding]:
+def _check_age(store: Store, configs: configfiles.Configs, known: Known) -> Findings:
     """A file that is older than its .bak: every group that differs is behind, or is not in it.
 
     A broker writes both every five seconds, the .bak with what the file had. Between the two a group can be

@@ -28,8 +28,8 @@ from rocketfsck.formats.smallfiles import filename_to_offset, java_parse_long, o
 from rocketfsck.store.circumstances import DialectEvidence
 from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.finding import TREES, Facts, Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import TREES, Facts, Finding, Findings, Where
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Context, Known
 
 
@@ -163,7 +163,7 @@ def segment_directories(store: Store) -> Iterator[Segments]:
             )
 
 
-def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+def check_segments(context: Context, known: Known) -> Items:
     """Everything about the segment directories of a store."""
     store = context.store
     strays = _strays_by_directory(store)
@@ -180,7 +180,7 @@ def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChec
     yield from _check_zero_segments(store.commitlog.files, zero, used)
 
 
-def _check_compacted_names(store: Store) -> Iterator[Finding]:
+def _check_compacted_names(store: Store) -> Findings:
     """What is among the files of compacted logs besides them: old ones that a broker renamed to delete."""
     for other, stray in _compacted_strays(store):
         size = other.mapped_files.file_size if other.mapped_files is not None else 0
@@ -236,7 +236,7 @@ def _strays_by_directory(store: Store) -> Mapping[str, list[Stray]]:
     return found
 
 
-def _check_loading(segments: Segments, strays: Sequence[Stray], store: Store) -> Iterator[Finding]:
+def _check_loading(segments: Segments, strays: Sequence[Stray], store: Store) -> Findings:
     """What the next start does with the entries of the directory that are not as they should be."""
     size = segments.queue.file_size
     files = segments.queue.files
@@ -281,7 +281,7 @@ def _effect_text(entry: LoadEntry) -> str:
     return f"{entry.effect}: {entry.hidden_count}" if entry.hidden_count else str(entry.effect)
 
 
-def _check_chain(segments: Segments, unused: frozenset[MappedFile]) -> Iterator[Finding]:
+def _check_chain(segments: Segments, unused: frozenset[MappedFile]) -> Findings:
     """Names: multiples of the segment's and the unit's size, each following the one before. In front of
     `unused` files nothing can be missing."""
     previous: MappedFile | None = None
@@ -313,7 +313,7 @@ def _misaligned(segments: Segments, start_offset: int) -> tuple[str | None, int]
 
 def _check_step(
     segments: Segments, previous: MappedFile, file: MappedFile, step: int, unused: frozenset[MappedFile]
-) -> Iterator[Finding]:
+) -> Findings:
     size = segments.queue.file_size
     start = file.start_offset or 0
     where = segments.where(file.relative)
@@ -367,7 +367,7 @@ def _ends_with(store: Store, known: Known, used: int) -> bool:
     return all(queue.max_physical_end <= end for queue in known.queues.values())
 
 
-def _check_zero_segments(files: Sequence[MappedFile], zero: Sequence[bool], used: int) -> Iterator[Finding]:
+def _check_zero_segments(files: Sequence[MappedFile], zero: Sequence[bool], used: int) -> Findings:
     """Commit log files without any data: allocated ahead, never filled, or lost."""
     for file, is_zero in zip(files[:used], zero[:used], strict=True):
         if is_zero:

@@ -263,8 +263,7 @@ def _differing(
         wheres.setdefault(place, where)
     collector.extend(finding for finding in second.findings if _key(finding) not in differing)
     for place, names in sorted(rules.items()):
-        found = {"rules": " ".join(sorted(names))}
-        collector.find(RuleName.READS_DIFFER, wheres[place], found)
+        collector.find(RuleName.READS_DIFFER, wheres[place], {"rules": " ".join(sorted(names))})
     return replace(second, findings=collector.findings, counts=collector.counts)
 
 

@@ -7,11 +7,11 @@
 are top-level functions of a small task; they read, judge and return findings, bounded by a `Collector`.
 What needs several files is judged afterwards, in the driver, from the results (in store order):
 
-    merge_log_files(context, logs)            -> Iterator[Finding]
-    merge_queues(context, queues, logs)       -> Iterator[Finding]
-    merge_index_files(context, indexes, logs) -> Iterator[Finding]
+    merge_log_files(context, logs)            -> Findings
+    merge_queues(context, queues, logs)       -> Findings
+    merge_index_files(context, indexes, logs) -> Findings
 
-where `logs`, `queues` and `indexes` are `Sequence[TaskResult | None]`, one for each task in store order: None
+where `logs`, `queues` and `indexes` are `Results`, one for each task in store order: None
 where the task was not run (subset, time limit, unreadable file), so "complete" is `None not in logs`.
 A result is a `TaskResult`, its `summary` the check's own: a dataclass of int, float, str, bool, bytes, None,
 NumPy arrays, and tuples and dicts (keys: str) of those. The types of the summary say which, so that it can be
@@ -31,13 +31,13 @@ check can be written down and resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketfsck.store import Store
-from rocketfsck.verify.finding import DETAIL_LIMIT, Facts, Finding, Level, Where
+from rocketfsck.verify.finding import DETAIL_LIMIT, Facts, Finding, Findings, Level, Where
 from rocketfsck.verify.rules.catalog import FURTHER
 
 if TYPE_CHECKING:
@@ -368,6 +368,10 @@ class TaskResult:
     asked: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 
+Results = Sequence[TaskResult | None]
+"""Results of all tasks of a family in store order; None for those that were not run."""
+
+
 class Collector:
     """Takes findings; keeps the first `limit` of each rule and file and `total` in all; counts every one.
 
@@ -495,11 +499,11 @@ def capped(findings: Iterable[Finding], limit: int) -> Iterable[Finding]:
         yield aggregate(rule, "", count)
 
 
-def complete(results: Sequence[TaskResult | None]) -> bool:
+def complete(results: Results) -> bool:
     """Whether every task of a family has a result."""
     return None not in results
 
 
-def _aggregates(further: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
+def _aggregates(further: Mapping[tuple[str, str], int]) -> Findings:
     for (rule, file), count in sorted(further.items()):
         yield aggregate(rule, file, count)

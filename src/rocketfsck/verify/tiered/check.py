@@ -13,7 +13,7 @@ baseOffset + size   ==  baseOffset of the next row       TS006
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -26,15 +26,15 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import MappedFile, Other, OtherKind, Store
 from rocketfsck.store.others import SEGMENT_KINDS, segment_place
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tasks.task import Checked, Context, capped
 from rocketfsck.verify.tiered.indexes import IndexWalk
 from rocketfsck.verify.tiered.indexheaders import MAX_KEYS, QueueKeys
 from rocketfsck.verify.tiered.queues import QueueWalk
 
 
-def check_metadata(store: Store) -> Iterator[Finding | NotChecked]:
+def check_metadata(store: Store) -> Items:
     """Whether a broker can load the metadata, and what in it contradicts itself."""
     files = tiered.metadata_files(store)
     for file in files[:1]:
@@ -56,7 +56,7 @@ def tiered_parts(store: Store) -> list[Other]:
     return [other for other in store.others if other.kind in SEGMENT_KINDS]
 
 
-def check_segments(store: Store) -> Iterator[Finding | NotChecked]:
+def check_segments(store: Store) -> Items:
     """The files of every queue and of the index against the metadata, and the metadata against itself."""
     yield from check_metadata(store)
     metadata = tiered.read_metadata(store)
@@ -100,7 +100,7 @@ def live_rows(metadata: tiered.TieredMetadata, path: str, type_name: str) -> tup
 
 def _compare(
     directory: str, rows: Sequence[tiered.SegmentRow], files: Sequence[MappedFile], known: set[int]
-) -> Iterator[Finding]:
+) -> Findings:
     by_offset = {file.start_offset: file for file in files}
     for row in rows:
         file = by_offset.get(row.base_offset)
@@ -121,8 +121,7 @@ def _compare(
             yield Finding(RuleName.TIERED_SEGMENT_GAP, where, gap, {"offset": row.base_offset + row.size})
     for file in files:
         if file.start_offset not in known and file.size:
-            unlisted: Facts = {"size": file.size}
-            yield Finding(RuleName.TIERED_SEGMENT_UNLISTED, Where(file.relative), unlisted)
+            yield Finding(RuleName.TIERED_SEGMENT_UNLISTED, Where(file.relative), {"size": file.size})
 
 
 _NO_METADATA = tiered.TieredMetadata({}, {})
@@ -189,9 +188,7 @@ def _walk(context: Context, metadata: tiered.TieredMetadata, queue: tiered.Tiere
     )
 
 
-def _indexes(
-    context: Context, metadata: tiered.TieredMetadata, walk: IndexWalk
-) -> Iterator[Finding | NotChecked]:
+def _indexes(context: Context, metadata: tiered.TieredMetadata, walk: IndexWalk) -> Items:
     for part in tiered_parts(context.store):
         if part.kind is not OtherKind.TIERED_SEGMENT_INDEX:
             continue
@@ -207,12 +204,10 @@ def _indexes(
         yield from _guarded("tiered", walk.unindexed(), context.detail_limit)
 
 
-def _guarded(
-    what: str, items: Iterator[Finding | NotChecked] | Iterator[Finding], limit: int
-) -> Iterator[Finding | NotChecked]:
+def _guarded(what: str, items: Items | Findings, limit: int) -> Items:
     left_out: list[NotChecked] = []
 
-    def findings() -> Iterator[Finding]:
+    def findings() -> Findings:
         for item in items:
             if isinstance(item, Finding):
                 yield item

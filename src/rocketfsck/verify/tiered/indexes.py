@@ -8,7 +8,7 @@ key of a record -> item                          TS023
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,8 @@ from rocketfsck.reader import tiered as reader_tiered
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
+from rocketfsck.verify.report import Items, NotChecked
 from rocketfsck.verify.tiered.indexheaders import (
     MAX_KEYS,
     QueueItems,
@@ -92,7 +92,7 @@ class IndexWalk:
     item_count: int = 0
     _items: dict[tuple[str, int], QueueItems] = field(default_factory=dict)
 
-    def segment(self, file: StoreFile, row: reader_tiered.SegmentRow | None, level: str) -> Iterator[Finding]:
+    def segment(self, file: StoreFile, row: reader_tiered.SegmentRow | None, level: str) -> Findings:
         """An index segment: header, slots, items."""
         with FileReader(file.location) as reader:
             header = reader_tiered.read_segment_header(reader)
@@ -103,7 +103,7 @@ class IndexWalk:
                 self.file_count += 1
                 yield from self._compacted(file, reader, header, header.shape)
 
-    def local(self, file: StoreFile, level: str) -> Iterator[Finding | NotChecked]:
+    def local(self, file: StoreFile, level: str) -> Items:
         """A file of `tiered_index_file/`, which is not a segment yet."""
         with FileReader(file.location) as reader:
             header = reader_tiered.read_local_header(self.store, reader)
@@ -126,7 +126,7 @@ class IndexWalk:
         reader: FileReader,
         header: reader_tiered.TieredIndexHeader,
         shape: tiered.IndexShape,
-    ) -> Iterator[Finding]:
+    ) -> Findings:
         """Slots that have their items behind each other, in order of the slots."""
         chain, used = _Places.at(shape.items_start), 0
         for first in range(0, shape.slot_count, BLOCK):
@@ -171,7 +171,7 @@ class IndexWalk:
         numbers: dtypes.Longs,
         position: dtypes.Longs,
         length: dtypes.Longs,
-    ) -> Iterator[Finding]:
+    ) -> Findings:
         """The items of some slots, a bounded number at a time; behind a wrong slot they may be anywhere."""
         order = np.argsort(position, kind="stable")
         numbers, position, length = numbers[order], position[order], length[order]
@@ -202,7 +202,7 @@ class IndexWalk:
         reader: FileReader,
         header: reader_tiered.TieredIndexHeader,
         shape: tiered.IndexShape,
-    ) -> Iterator[Finding]:
+    ) -> Findings:
         """Items in the order in which they came; a slot has the number of its newest."""
         newest: NDArray[np.int64] = np.full(shape.slot_count, shape.no_item, np.int64)
         behind = shape.first_item + shape.item_count
@@ -243,7 +243,7 @@ class IndexWalk:
         rows: NDArray[Any],
         place: dtypes.Longs,
         slot: dtypes.Longs | None,
-    ) -> Iterator[Finding]:
+    ) -> Findings:
         """Items by themselves, and against the records that they point to."""
         self.item_count += len(rows)
         if not self.metadata.topic_ids:  # without the metadata nobody knows the topics
@@ -279,7 +279,7 @@ class IndexWalk:
         place: dtypes.Longs,
         times: dtypes.Longs,
         queue: reader_tiered.TieredQueue,
-    ) -> Iterator[Finding]:
+    ) -> Findings:
         with StreamReader(queue.log) as log:
             offset = rows["offset"].astype(np.int64)
             where, heads = reader_tiered.heads_at(log, offset)
@@ -319,7 +319,7 @@ class IndexWalk:
         mine.places.append(where[~wrong])
         mine.count += len(rows)
 
-    def unindexed(self) -> Iterator[Finding | NotChecked]:
+    def unindexed(self) -> Items:
         """Keys that no index file has, of records that are not older than what the index has at all."""
         for name, keys in sorted(self.keys.items()):
             items = self._items.get(name, QueueItems())

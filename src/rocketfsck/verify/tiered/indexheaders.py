@@ -6,7 +6,6 @@ item, key of a record := hash of topic#key, place of the record               on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +20,7 @@ from rocketfsck.reader.tiered import SegmentRow, TieredIndexHeader, TieredQueue,
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.store.model import StoreFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Findings, Where
 
 MAX_KEYS = 16 << 20
 """Keys of all queues that are compared with the index: 28 bytes each are kept at most."""
@@ -107,7 +106,7 @@ def first_time(queue: TieredQueue) -> int:
 
 def check_header(
     file: StoreFile, reader: FileReader, header: TieredIndexHeader, row: SegmentRow | None
-) -> Iterator[Finding]:
+) -> Findings:
     """What a header says by itself, and what the metadata says of its times."""
     values = header.values
     if not values:
@@ -145,7 +144,7 @@ def check_header(
             yield header_finding(file, start, start + 8, text)
 
 
-def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHeader) -> Iterator[Finding]:
+def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHeader) -> Findings:
     """What 5.1.x writes around items: no number of slots, times once there are items, a code at the end."""
     values = header.values
     if values["slotCount"] != 0:

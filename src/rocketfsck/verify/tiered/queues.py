@@ -35,7 +35,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.log.regions import odd_copies
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.tiered.indexheaders import QueueKeys
@@ -91,7 +91,7 @@ class QueueWalk:
     _unit_times: list[_Times] = field(default_factory=list)
     _unit_met: list[int] = field(default_factory=list)
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Findings:
         """The findings, the log's first."""
         self._unit_times = [_Times() for _ in self.queue.units.files]
         self._unit_met = [0 for _ in self.queue.units.files]
@@ -106,7 +106,7 @@ class QueueWalk:
             if row is not None and row.size == file.size == self._unit_met[number] * consumequeue.UNIT_SIZE:
                 yield from _compare_times(file, row, self._unit_times[number])
 
-    def _file(self, file: MappedFile, units: StreamReader) -> Iterator[Finding]:
+    def _file(self, file: MappedFile, units: StreamReader) -> Findings:
         """The records of a log segment, each against the unit of its queue offset."""
         base = file.start_offset or 0
         store = self.context.store
@@ -129,9 +129,7 @@ class QueueWalk:
         if row is not None and row.size == file.size and sound and times.greatest >= 0:
             yield from _compare_times(file, row, times)
 
-    def _region(
-        self, file: MappedFile, reader: FileReader, region: Region, times: _Times
-    ) -> Iterator[Finding]:
+    def _region(self, file: MappedFile, reader: FileReader, region: Region, times: _Times) -> Findings:
         """Bytes that are not records: only a coda may be there."""
         if region.kind in (RegionKind.RECORDS, RegionKind.FILLER):
             return
@@ -153,7 +151,7 @@ class QueueWalk:
         found: Facts = {"reason": f"{region.kind}, {region.reason}".rstrip(", ")}
         yield Finding(RuleName.TIERED_RECORD, self._place(file, region.start, region.end), found)
 
-    def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Iterator[Finding]:
+    def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Findings:
         topic, queue_id = self.queue.topic, self.queue.queue_id
         for wrong, text in odd_copies(batch, table, topic, queue_id, "this log"):
             for row in np.flatnonzero(wrong)[:BLOCK].tolist():
@@ -164,7 +162,7 @@ class QueueWalk:
             crc: Facts = {"crc": int(batch["body_crc"][row])}
             yield Finding(RuleName.TIERED_BODY_CRC, self._record(file, batch, row), crc)
 
-    def _join(self, file: MappedFile, batch: RecordBatch, units: StreamReader) -> Iterator[Finding]:
+    def _join(self, file: MappedFile, batch: RecordBatch, units: StreamReader) -> Findings:
         """Each record has a unit at its queue offset; where that points here, it says the same."""
         queue_offset = batch["queue_offset"].astype(np.int64)
         sound = (queue_offset >= 0) & (queue_offset < tiered.NO_TIMESTAMP // consumequeue.UNIT_SIZE)
@@ -194,7 +192,7 @@ class QueueWalk:
             self._unit_times[which].add(times[number == which])
             self._unit_met[which] += int(np.count_nonzero(number == which))
 
-    def _units(self, log: StreamReader, units: UnitReader) -> Iterator[Finding]:
+    def _units(self, log: StreamReader, units: UnitReader) -> Findings:
         """Each unit points to a record of its queue offset. The log may begin later: its segments expire
         on their own. Neighbours that are wrong in the same way are one finding."""
         for run in self._joined(self._wrong(log, units)):
@@ -258,7 +256,7 @@ class QueueWalk:
         if last is not None:
             yield last
 
-    def _local(self, log: StreamReader, units: UnitReader) -> Iterator[Finding]:
+    def _local(self, log: StreamReader, units: UnitReader) -> Findings:
         """The messages that the commit log still has, too, are the same there."""
         store = self.context.store
         own = [
@@ -350,7 +348,7 @@ def _file_of(files: Sequence[MappedFile], place: int) -> MappedFile:
     return found
 
 
-def _compare_times(file: MappedFile, row: SegmentRow, times: _Times) -> Iterator[Finding]:
+def _compare_times(file: MappedFile, row: SegmentRow, times: _Times) -> Findings:
     stated = (
         ("beginTimestamp", row.begin_timestamp, (times.least, times.first)),
         ("endTimestamp", row.end_timestamp, (times.greatest, times.last)),
