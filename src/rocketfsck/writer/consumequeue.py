@@ -15,21 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketfsck.formats import consumequeue, indexfile, javatext, magic, timer
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.properties import (
-    DELAY,
-    INNER_BASE,
-    INNER_MULTI_DISPATCH,
-    INNER_MULTI_QUEUE_OFFSET,
-    INNER_NUM,
-    KEYS,
-    MULTI_DISPATCH_SEPARATOR,
-    TAGS,
-    UNIQ_KEY,
-    parse_properties,
-    split_keys,
-    tags_code,
-)
+from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.record import Record
 from rocketfsck.writer.commitlog import MappedFileStream
 from rocketfsck.writer.indexfile import IndexService, index_record
@@ -56,6 +44,15 @@ class QueueState:
     ext: MappedFileStream | None = None
     max_physic_offset: int = -1
     next_offset: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of its units."""
+        return consumequeue.BATCH_UNIT if self.is_batch else consumequeue.UNIT
+
+    def unit(self, position: int) -> dict[str, int]:
+        """The unit at a position of the stream."""
+        return self.layout.parse(self.stream.read_back(position, self.layout.size))
 
 
 @dataclass(slots=True)
@@ -92,14 +89,10 @@ def new_queue_state(root: Path, options: WriteOptions, topic: str, queue_id: int
     geometry = options.geometry
     is_batch = topic in options.batch_topics
     folder = Path(topic) / str(queue_id)
+    tree, size = ("consumequeue", geometry.consumequeue_file_size)
     if is_batch:
-        stream = MappedFileStream(
-            root / "batchconsumequeue" / folder, geometry.batch_file_size, UNIT_CHUNK_SIZE
-        )
-    else:
-        stream = MappedFileStream(
-            root / "consumequeue" / folder, geometry.consumequeue_file_size, UNIT_CHUNK_SIZE
-        )
+        tree, size = ("batchconsumequeue", geometry.batch_file_size)
+    stream = MappedFileStream(root / tree / folder, size, UNIT_CHUNK_SIZE)
     ext = None
     if options.consumequeue_ext and not is_batch:
         ext = MappedFileStream(root / "consumequeue_ext" / folder, geometry.ext_file_size, UNIT_CHUNK_SIZE)
@@ -177,19 +170,12 @@ def put_batch_unit(
     return True
 
 
-def _unit_offset(queue: QueueState, position: int) -> int:
-    layout = consumequeue.BATCH_UNIT if queue.is_batch else consumequeue.UNIT
-    offset: int = layout.parse(queue.stream.read_back(position, layout.size))["offset"]
-    return offset
-
-
 def expire_files(queue: QueueState, min_physical_offset: int) -> None:
     """Delete leading files whose last unit lies before the log's beginning; never the last file."""
     stream = queue.stream
-    unit_size = consumequeue.BATCH_UNIT_SIZE if queue.is_batch else consumequeue.UNIT_SIZE
     while stream.first_start is not None and stream.first_start != stream.last_start:
-        last_unit = stream.first_start + stream.file_size - unit_size
-        if _unit_offset(queue, last_unit) >= min_physical_offset:
+        last_unit = queue.unit(stream.first_start + stream.file_size - queue.layout.size)
+        if last_unit["offset"] >= min_physical_offset:
             break
         stream.delete_first()
     if queue.ext is not None:
@@ -203,7 +189,7 @@ def _expire_ext(queue: QueueState, min_physical_offset: int) -> None:
         return
     position = stream.first_start
     while position < min(stream.first_start + stream.file_size, stream.position):
-        unit = consumequeue.UNIT.parse(stream.read_back(position, consumequeue.UNIT_SIZE))
+        unit = queue.unit(position)
         if unit["offset"] >= min_physical_offset:
             if consumequeue.is_ext_address(unit["tagsCode"]):
                 least = consumequeue.ext_offset(unit["tagsCode"])
@@ -218,12 +204,8 @@ def is_expired(queue: QueueState, min_physical_offset: int) -> bool:
     stream = queue.stream
     if stream.last_start is None:
         return False
-    unit_size = consumequeue.BATCH_UNIT_SIZE if queue.is_batch else consumequeue.UNIT_SIZE
-    unit = (consumequeue.BATCH_UNIT if queue.is_batch else consumequeue.UNIT).parse(
-        stream.read_back(stream.position - unit_size, unit_size)
-    )
-    end: int = unit["offset"] + unit["size"]
-    return end < min_physical_offset
+    unit = queue.unit(stream.position - queue.layout.size)
+    return unit["offset"] + unit["size"] < min_physical_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +226,18 @@ class DispatchOutcome:
     extra_units: tuple[ExtraUnit, ...]
     full_index_files: tuple[indexfile.IndexHeader, ...]
 
+    @property
+    def full_index_timestamp(self) -> int | None:
+        """When the last of these index files ends."""
+        return self.full_index_files[-1].end_timestamp if self.full_index_files else None
+
 
 def dispatch_record(
     record: Record, queues: QueueTable, index: IndexService, filter_bit_map: bytes = b""
 ) -> DispatchOutcome:
     """Put a record into its consume queue(s) and the index."""
     options = queues.options
-    properties = parse_properties(record.properties, options.dialect.property_parser) or {}
+    properties = props.parse_properties(record.properties, options.dialect.property_parser) or {}
     topic = record.topic.decode()
     in_queue = magic.is_in_consume_queue(record.sys_flag)
     extra: tuple[ExtraUnit, ...] = ()
@@ -266,20 +253,20 @@ def dispatch_record(
 
 
 def _keys(properties: dict[str, str], options: WriteOptions) -> list[str]:
-    unique_key = properties.get(UNIQ_KEY)
+    unique_key = properties.get(props.UNIQ_KEY)
     # UNIQ_KEY is put even when it is empty, KEYS' pieces and TAGS are not.
-    keys = ([] if unique_key is None else [unique_key]) + split_keys(properties.get(KEYS, ""))
-    tags = properties.get(TAGS) if options.dialect.tag_entries else None
+    keys = ([] if unique_key is None else [unique_key]) + props.split_keys(properties.get(props.KEYS, ""))
+    tags = properties.get(props.TAGS) if options.dialect.tag_entries else None
     return [*keys, f"{javatext.TAG_KEY_PREFIX}{tags}"] if tags else keys
 
 
 def record_tags_code(record: Record, topic: str, properties: dict[str, str], options: WriteOptions) -> int:
     """The tagsCode of a record's unit: the hash of its tags, or when it is due."""
-    if topic == timer.SCHEDULE_TOPIC and DELAY in properties:
-        level = javatext.parse_int32(properties[DELAY]) or 0
+    if topic == timer.SCHEDULE_TOPIC and props.DELAY in properties:
+        level = javatext.parse_int32(properties[props.DELAY]) or 0
         if level > 0:
             return timer.deliver_timestamp(level, record.store_timestamp, options.delay_levels)
-    return tags_code(properties.get(TAGS))
+    return props.tags_code(properties.get(props.TAGS))
 
 
 def _put_own_unit(
@@ -294,9 +281,9 @@ def _put_own_unit(
     offset, size = record.physical_offset, record.total_size
     if queue.is_batch:
         base, count = record.queue_offset, 1
-        if INNER_NUM in properties and INNER_BASE in properties:
-            count = javatext.parse_int16(properties[INNER_NUM]) or 0
-            base = javatext.parse_int64(properties[INNER_BASE]) or 0
+        if props.INNER_NUM in properties and props.INNER_BASE in properties:
+            count = javatext.parse_int16(properties[props.INNER_NUM]) or 0
+            base = javatext.parse_int64(properties[props.INNER_BASE]) or 0
         put_batch_unit(queue, offset, size, code, record.store_timestamp, base, count)
         return
     if queue.ext is not None:
@@ -308,21 +295,17 @@ def _put_own_unit(
 def _put_extra_units(
     record: Record, topic: str, properties: dict[str, str], code: int, queues: QueueTable
 ) -> tuple[ExtraUnit, ...]:
-    names, offsets = properties.get(INNER_MULTI_DISPATCH), properties.get(INNER_MULTI_QUEUE_OFFSET)
+    names = properties.get(props.INNER_MULTI_DISPATCH)
+    offsets = properties.get(props.INNER_MULTI_QUEUE_OFFSET)
     if not takes_multi_dispatch(topic, queues.options) or not names or not offsets:
         return ()
     found = []
-    name_list = javatext.split_java(names, MULTI_DISPATCH_SEPARATOR)
-    offset_list = javatext.split_java(offsets, MULTI_DISPATCH_SEPARATOR)
+    name_list = javatext.split_java(names, props.MULTI_DISPATCH_SEPARATOR)
+    offset_list = javatext.split_java(offsets, props.MULTI_DISPATCH_SEPARATOR)
     for name, text in zip(name_list, offset_list, strict=True):
         queue_id = multi_dispatch_queue_id(name, record.queue_id)
         queue_offset = javatext.parse_int64(text) or 0
-        put_unit(
-            queues.state(name, queue_id),
-            record.physical_offset,
-            record.total_size,
-            code,
-            queue_offset,
-        )
+        queue = queues.state(name, queue_id)
+        put_unit(queue, record.physical_offset, record.total_size, code, queue_offset)
         found.append(ExtraUnit(name, queue_id, queue_offset))
     return tuple(found)

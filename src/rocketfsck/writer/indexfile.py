@@ -151,7 +151,7 @@ def put_key(
         index_count=number + 1,
     )
     if len(file.pending) >= _CHUNK_SIZE:
-        _write_entries(service, file)
+        write_entries(service, file)
 
 
 def index_record(
@@ -172,7 +172,8 @@ def index_record(
     return finished
 
 
-def _write_entries(service: IndexService, file: IndexFileState) -> None:
+def write_entries(service: IndexService, file: IndexFileState) -> None:
+    """Write the entries that are held back."""
     if file.pending:
         first = file.next_entry - len(file.pending) // indexfile.ENTRY_SIZE
         write_at(file.path, file.pending, indexfile.entry_pos(first, service.slot_count))
@@ -191,7 +192,7 @@ def _write_slots(file: IndexFileState) -> None:
             words = array("i", chunk)
             words.byteswap()
             chunk = words.tobytes()
-        write_at(file.path, chunk, indexfile.INDEX_HEADER_SIZE + indexfile.SLOT_SIZE * start)
+        write_at(file.path, chunk, indexfile.slot_pos(start))
 
 
 def close_file(service: IndexService, *, flushed: bool = True) -> None:
@@ -201,7 +202,7 @@ def close_file(service: IndexService, *, flushed: bool = True) -> None:
         return
     if flushed:
         file.header = replace(file.header, index_count=file.next_entry)
-    _write_entries(service, file)
+    write_entries(service, file)
     _write_slots(file)
     write_at(file.path, indexfile.encode_header(file.header), 0)
     service.finished.append((file.path.name, file.header))

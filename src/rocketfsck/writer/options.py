@@ -85,24 +85,15 @@ def check_options(options: WriteOptions) -> None:
     dialect, geometry = options.dialect, options.geometry
     least = magic.MIN_RECORD_SIZE + 1 + magic.BLANK_HEADER_SIZE
     limits = (
-        ("commitlog_file_size", geometry.commitlog_file_size, least, 1),
-        (
-            "consumequeue_file_size",
-            geometry.consumequeue_file_size,
-            consumequeue.UNIT_SIZE,
-            consumequeue.UNIT_SIZE,
-        ),
-        (
-            "batch_file_size",
-            geometry.batch_file_size,
-            consumequeue.BATCH_UNIT_SIZE,
-            consumequeue.BATCH_UNIT_SIZE,
-        ),
-        ("ext_file_size", geometry.ext_file_size, _MIN_EXT_FILE_SIZE, 1),
-        ("slot_count", geometry.slot_count, 1, 1),
-        ("entry_count", geometry.entry_count, 2, 1),
+        ("commitlog_file_size", least, 1),
+        ("consumequeue_file_size", consumequeue.UNIT_SIZE, consumequeue.UNIT_SIZE),
+        ("batch_file_size", consumequeue.BATCH_UNIT_SIZE, consumequeue.BATCH_UNIT_SIZE),
+        ("ext_file_size", _MIN_EXT_FILE_SIZE, 1),
+        ("slot_count", 1, 1),
+        ("entry_count", 2, 1),
     )
-    for name, value, minimum, multiple in limits:
+    for name, minimum, multiple in limits:
+        value = getattr(geometry, name)
         if not minimum <= value <= javatext.INT32_MAX or value % multiple:
             raise UsageError(
                 f"{name} {value}: needs {minimum} to {javatext.INT32_MAX}, a multiple of {multiple}"
@@ -111,12 +102,11 @@ def check_options(options: WriteOptions) -> None:
         raise UsageError(
             "an index file of 2 GiB or more: the broker counts its bytes as a signed 32-bit number"
         )
-    if not 0 <= options.start_offset <= javatext.INT64_MAX - (1 << 40):
-        raise UsageError(f"start_offset {options.start_offset} is not a commit log offset")
-    if options.start_offset % geometry.commitlog_file_size:
-        raise UsageError(
-            f"start_offset {options.start_offset} is not a multiple of {geometry.commitlog_file_size}"
-        )
+    start, size = options.start_offset, geometry.commitlog_file_size
+    if not 0 <= start <= javatext.INT64_MAX - (1 << 40):
+        raise UsageError(f"start_offset {start} is not a commit log offset")
+    if start % size:
+        raise UsageError(f"start_offset {start} is not a multiple of {size}")
     for (topic, queue_id), offset in options.queue_start_offsets.items():
         if not 0 <= offset <= javatext.INT64_MAX // 64:
             raise UsageError(f"queue {topic}-{queue_id} cannot begin at {offset}")

@@ -73,9 +73,8 @@ def _check_files(files: Sequence[MappedFile], size: int) -> None:
 def clone_store(store: Store, target: Path) -> None:
     """Make `target` (an empty directory) the same store. Files that nothing is written to any more are hard
     links, all others copies that keep their holes."""
-    groups: list[Sequence[MappedFile]] = [store.commitlog.files]
-    groups += [queue.files for queue in store.queues]
-    groups += [ext.files for ext in store.ext_queues]
+    of_queues = [*(queue.files for queue in store.queues), *(ext.files for ext in store.ext_queues)]
+    groups = [store.commitlog.files, *of_queues]
     closed = {file.location for files in groups for file in files[:-1]}
     closed |= {file.location for file in store.indexes[:-1]}
     for file in store.all_files():
@@ -106,26 +105,28 @@ def resumed_writer(root: Path, store: Store, options: WriteOptions) -> StoreWrit
 
 def _resume_log(log: CommitLog, store: Store) -> None:
     files = store.commitlog.files
-    first, last = files[0], files[-1]
-    assert first.start_offset is not None
-    assert last.start_offset is not None
-    position = last.start_offset
     for file in files[-3:]:
         position, blank = _walk_log_file(log, file)
-        if blank != (file is not last):
+        if blank != (file is not files[-1]):
             raise UsageError(f"{file.relative} has an end that no broker writes; check the store first")
-    log.stream.resume(first.start_offset, last.start_offset, position)
+    _resume_stream(log.stream, files, position)
+
+
+def _resume_stream(stream: MappedFileStream, files: Sequence[MappedFile], pos: int) -> None:
+    """Go on at a position of the last of these files."""
+    first, last = files[0].start_offset or 0, files[-1].start_offset or 0
+    stream.resume(first, last, last + pos)
 
 
 def _walk_log_file(log: CommitLog, file: MappedFile) -> tuple[int, bool]:
-    """The physical offset after the records of a file, and whether a BLANK is there."""
+    """The position after the records of a file, and whether a BLANK is there."""
     start = file.start_offset or 0
     pos = 0
     with FileReader(file.path) as reader:
         while pos + magic.BLANK_HEADER_SIZE <= reader.size:
             size, magic_code = read_frame(reader.read(pos, magic.BLANK_HEADER_SIZE))
             if magic_code == magic.MAGIC_BLANK:
-                return start + pos, True
+                return pos, True
             if size == magic_code == 0:
                 break
             if not magic.BLANK_HEADER_SIZE <= size <= reader.size - pos:
@@ -140,18 +141,13 @@ def _walk_log_file(log: CommitLog, file: MappedFile) -> tuple[int, bool]:
                 raise UsageError(f"{file.relative} at byte {pos}: a damaged record; check the store first")
             log.last_record_offset = record.physical_offset
             pos += size
-    return start + pos, False
+    return pos, False
 
 
 def _resume_queue(state: QueueState, queue: ConsumeQueue) -> None:
     if not queue.files:
         return
-    layout, size = (
-        (consumequeue.BATCH_UNIT, consumequeue.BATCH_UNIT_SIZE)
-        if state.is_batch
-        else (consumequeue.UNIT, consumequeue.UNIT_SIZE)
-    )
-    last = queue.files[-1]
+    layout, size, last = state.layout, state.layout.size, queue.files[-1]
     end, unit = 0, None
     with FileReader(last.path) as reader:
         while end < reader.size:
@@ -165,10 +161,7 @@ def _resume_queue(state: QueueState, queue: ConsumeQueue) -> None:
             end, unit = end + size, found
     if unit is None:
         raise UsageError(f"{last.relative} begins without a unit; check the store first")
-    first_start, last_start = queue.files[0].start_offset, last.start_offset
-    assert first_start is not None
-    assert last_start is not None
-    state.stream.resume(first_start, last_start, last_start + end)
+    _resume_stream(state.stream, queue.files, end)
     ends = state.dialect.max_physic_offset_is_end and not state.is_batch
     state.max_physic_offset = unit["offset"] + (unit["size"] if ends else 0)
     state.next_offset = state.stream.position // size
@@ -179,9 +172,6 @@ def _resume_queue(state: QueueState, queue: ConsumeQueue) -> None:
 
 
 def _resume_ext(stream: MappedFileStream, files: Sequence[MappedFile]) -> None:
-    first, last = files[0].start_offset, files[-1].start_offset
-    assert first is not None
-    assert last is not None
     pos = 0
     with FileReader(files[-1].path) as reader:
         while pos + consumequeue.EXT_UNIT_MIN_SIZE <= reader.size:
@@ -196,7 +186,7 @@ def _resume_ext(stream: MappedFileStream, files: Sequence[MappedFile]) -> None:
                 pos = reader.size
                 break
             pos += unit.size
-    stream.resume(first, last, last + pos)
+    _resume_stream(stream, files, pos)
 
 
 def _resume_index(service: IndexService, store: Store) -> None:
@@ -211,12 +201,7 @@ def _resume_index(service: IndexService, store: Store) -> None:
         with FileReader(store.indexes[-1].path) as reader:
             for start in range(0, service.slot_count, _SCAN_SIZE):
                 count = min(_SCAN_SIZE, service.slot_count - start)
-                words = array(
-                    "i",
-                    reader.read(
-                        indexfile.INDEX_HEADER_SIZE + indexfile.SLOT_SIZE * start, indexfile.SLOT_SIZE * count
-                    ),
-                )
+                words = array("i", reader.read(indexfile.slot_pos(start), indexfile.SLOT_SIZE * count))
                 if sys.byteorder == "little":
                     words.byteswap()
                 slots[start : start + count] = memoryview(words)

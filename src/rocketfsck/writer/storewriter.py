@@ -34,13 +34,20 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.record import Record
 from rocketfsck.formats.smallfiles import ABORT_NAME, LOCK_CONTENT, LOCK_NAME, encode_abort
 from rocketfsck.writer import commitlog
-from rocketfsck.writer.consumequeue import QueueTable, dispatch_record, expire_files, is_expired
+from rocketfsck.writer.consumequeue import (
+    DispatchOutcome,
+    QueueTable,
+    dispatch_record,
+    expire_files,
+    is_expired,
+)
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
 from rocketfsck.writer.manifest import PutRecord
 from rocketfsck.writer.message import messages
 from rocketfsck.writer.message.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
+from rocketfsck.writer.message.messages import Kind, MessageError
 from rocketfsck.writer.options import EndState, WriteOptions, check_options
 
 _THOROUGH_FLUSH = 60_000
@@ -124,6 +131,12 @@ class CheckpointState:
             self.flushed = self.in_memory
             self.flushed_timestamp = store_timestamp
 
+    def follow(self, record: Record, done: DispatchOutcome) -> None:
+        """`dispatched`, of what a dispatch did."""
+        full, in_queue = done.full_index_timestamp, done.in_queue
+        at = (record.store_timestamp, record.physical_offset)
+        self.dispatched(*at, in_queue=in_queue, full_index_timestamp=full)
+
     def _flush_thoroughly(self, store_timestamp: int) -> None:
         self.thorough_timestamp = store_timestamp
         timestamp, offset = self.waiting
@@ -181,14 +194,12 @@ def put(writer: StoreWriter, message: messages.OutgoingMessage) -> list[PutRecor
         drafts = compose(message, writer.options)
         records = [_settled(writer, draft) for draft in drafts]
         commitlog.check_sizes(records, writer.options)
-    except messages.MessageError as error:
-        raise messages.MessageError(error.reason, number) from None
-    single = message.kind is not messages.Kind.LEGACY_BATCH
+    except MessageError as error:
+        raise MessageError(error.reason, number) from None
+    single = message.kind is not Kind.LEGACY_BATCH
     commitlog.make_room(writer.log, sum(record.total_size for record in records), single=single)
-    done = [
-        _put_record(writer, draft, record, number, single=single)
-        for draft, record in zip(drafts, records, strict=True)
-    ]
+    pairs = zip(drafts, records, strict=True)
+    done = [_put_record(writer, *pair, number, single=single) for pair in pairs]
     writer.message_count += 1
     writer.last_timestamp = message.store_timestamp
     return done
@@ -198,19 +209,16 @@ def _settled(writer: StoreWriter, draft: Draft) -> Record:
     """The record with what the append lock adds to its properties."""
     options, dialect = writer.options, writer.options.dialect
     properties = draft.properties
-    if draft.message.kind is messages.Kind.INNER_BATCH:
+    if draft.message.kind is Kind.INNER_BATCH:
         base = writer.queues.next_offset(draft.topic, draft.queue_id)
         properties = messages.with_properties(properties, {props.INNER_BASE: str(base)}, dialect)
     names = multi_dispatch_names(draft, options)
     if names:
-        offsets = [
-            str(writer.queues.next_offset(name, multi_dispatch_queue_id(name, draft.queue_id)))
-            for name in names
-        ]
+        queues = ((name, multi_dispatch_queue_id(name, draft.queue_id)) for name in names)
+        offsets = [str(writer.queues.next_offset(*queue)) for queue in queues]
         added = {props.INNER_MULTI_QUEUE_OFFSET: props.MULTI_DISPATCH_SEPARATOR.join(offsets)}
-        properties = messages.without_property(
-            messages.with_properties(properties, added, dialect), props.WAIT, dialect
-        )
+        properties = messages.with_properties(properties, added, dialect)
+        properties = messages.without_property(properties, props.WAIT, dialect)
     encoded = messages.property_bytes(properties, dialect, options.property_map_capacity)
     if draft.with_crc:
         encoded = commitlog.room_for_crc(draft, encoded)
@@ -227,21 +235,15 @@ def _put_record(writer: StoreWriter, draft: Draft, record: Record, number: int, 
         other = writer.queues.state(name, multi_dispatch_queue_id(name, draft.queue_id))
         other.next_offset += 1
     done = dispatch_record(placed, writer.queues, writer.index, draft.message.filter_bit_map)
-    full = done.full_index_files
     if not options.sync_flush or _is_waited_for(draft, options):
         writer.checkpoint.physic_msg_timestamp = record.store_timestamp
-    writer.checkpoint.dispatched(
-        record.store_timestamp,
-        placed.physical_offset,
-        in_queue=done.in_queue,
-        full_index_timestamp=full[-1].end_timestamp if full else None,
-    )
+    writer.checkpoint.follow(placed, done)
     return PutRecord(number, placed, draft.message_count, done.in_queue, done.extra_units)
 
 
 def _is_waited_for(draft: Draft, options: WriteOptions) -> bool:
     """Whether the put returns only when the message is flushed; only then the checkpoint hears of it."""
-    if draft.message.kind is messages.Kind.DELIVERED:
+    if draft.message.kind is Kind.DELIVERED:
         return False
     wait = messages.as_map(draft.properties, options.dialect).get(props.WAIT)
     return wait is None or wait.lower() == "true"
@@ -294,9 +296,8 @@ def finish(writer: StoreWriter) -> None:
     write_markers(writer.root, options, writer.abort_backup)
     files = dict(options.config)
     if options.topics_file and TOPICS_NAME not in files and writer.queues.states:
-        files[TOPICS_NAME] = topics_document(
-            writer.queues.states, options, writer.last_timestamp, stored_topics(writer.root)
-        )
+        stored = stored_topics(writer.root)
+        files[TOPICS_NAME] = topics_document(writer.queues.states, options, writer.last_timestamp, stored)
     write_config(writer.root, files)
 
 

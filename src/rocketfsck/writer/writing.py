@@ -102,13 +102,17 @@ def put_all(writer: StoreWriter, messages: Iterable[Event], on_put: OnPut | None
     for item in messages:
         if isinstance(item, Expiry):
             expire(writer, item)
-            continue
-        if isinstance(item, Restart):
+        elif isinstance(item, Restart):
             restart(writer, item)
-            continue
-        for record in put(writer, item):
-            if on_put is not None:
-                on_put(record)
+        else:
+            tell(put(writer, item), on_put)
+
+
+def tell(records: Iterable[writer_manifest.PutRecord], on_put: OnPut | None) -> None:
+    """Tell every record to whom it may concern."""
+    if on_put is not None:
+        for record in records:
+            on_put(record)
 
 
 def describe(writer: StoreWriter, target: Path) -> writer_manifest.WrittenStore:
@@ -164,14 +168,7 @@ def restart(writer: StoreWriter, event: Restart) -> None:
         for record in records_from(writer.log, begin):
             # Newer recoveries take "behind the queues' end" strictly: the record that begins there is left.
             if at_begin or record.physical_offset > begin:
-                done = dispatch_record(record, writer.queues, writer.index)
-                full = done.full_index_files
-                state.dispatched(
-                    record.store_timestamp,
-                    record.physical_offset,
-                    in_queue=done.in_queue,
-                    full_index_timestamp=full[-1].end_timestamp if full else None,
-                )
+                state.follow(record, dispatch_record(record, writer.queues, writer.index))
     if writer.log.last_record_offset is not None:
         state.confirm_physical_offset = writer.log.last_record_offset
     for queue in writer.queues.states.values():
@@ -208,9 +205,8 @@ def _recovery_start(writer: StoreWriter, given: int | None) -> int | None:
         first = next(records_from(writer.log, start), None)
         if first is None or not first.store_timestamp:
             continue
-        if writer.checkpoint.flushed.covers(
-            first.physical_offset, first.store_timestamp, dialect.recovery_mark, index_safe=False
-        ):
+        place = (first.physical_offset, first.store_timestamp)
+        if writer.checkpoint.flushed.covers(*place, dialect.recovery_mark, index_safe=False):
             return start
     return least
 
@@ -327,9 +323,7 @@ def fill_from(source: MessageSource) -> Fill:
                     records = put(writer, message)
                 except MessageError as error:
                     raise source.refusal(error) from error
-                if on_put is not None:
-                    for record in records:
-                        on_put(record)
+                tell(records, on_put)
                 if writer.message_count % PROGRESS_EVERY == 0:
                     at.at(writer.log.max_offset - writer.options.start_offset)
         return {}

@@ -11,7 +11,7 @@ from typing import Any
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import config, smallfiles, timer
-from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint, encode_checkpoint
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import CONFIG_LOST, DamageError, PromisedPlace, rules
 
@@ -93,11 +93,7 @@ def checkpoint_future(job: Job) -> None:
     """The checkpoint's times are in the year 2100."""
     _checkpoint(job)
     names = ("physicMsgTimestamp", "logicsMsgTimestamp")
-    values = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
-    data = encode_checkpoint(
-        replace(values, physic_msg_timestamp=FAR_FUTURE, logics_msg_timestamp=FAR_FUTURE)
-    )
-    job.editor.write(CHECKPOINT_NAME, 0, data[:16])
+    job.editor.write(CHECKPOINT_NAME, 0, FAR_FUTURE.to_bytes(8, "big") * len(names))
     job.note = "the checkpoint's times are in the year 2100"
     for name in names:
         job.promise(_field_place(name))
@@ -257,14 +253,9 @@ def _parsed(job: Job, name: str) -> Any:
 
 def _json_file(job: Job, *, versioned: bool = False) -> str:
     """A sound JSON file of config/ (with a dataVersion, if asked)."""
-    names = [
-        file.relative
-        for file in job.store.configs
-        if file.name.endswith(".json") and job.is_free(file.relative) and job.is_free(f"{file.relative}.bak")
-    ]
     good = []
-    for name in names:
-        value = _parsed(job, name)
+    for name in (file.relative for file in job.store.configs if file.name.endswith(".json")):
+        value = _parsed(job, name) if job.is_free(name) and job.is_free(f"{name}.bak") else None
         if isinstance(value, dict) and (not versioned or isinstance(value.get("dataVersion"), dict)):
             good.append(name)
     return job.choose(good, "sound JSON file in config/" + (" with a dataVersion" if versioned else ""))
@@ -421,22 +412,15 @@ def consumer_offset_of_lost_units(job: Job) -> None:
     good = []
     for name, queue_id in found:
         topic = name.split(_SEPARATOR)[0]
-        queue = next(
-            queue
-            for queue in job.store.queues
-            if (queue.topic, str(queue.queue_id)) == (topic, str(queue_id))
-        )
+        key = (topic, str(queue_id))
+        queue = next(queue for queue in job.store.queues if (queue.topic, str(queue.queue_id)) == key)
         scene = job.queue(queue)
         if queue.kind != "file" or not scene.whole or scene.end_index - scene.start_index < 2:
             continue
         last = scene.unit(scene.end_index - 1)
         record = job.record_at(last.offset)
-        if (
-            record is not None
-            and job.unit_of(record) is not None
-            and last.start > 0
-            and job.is_free(last.file.relative, last.start, last.end)
-        ):
+        is_free = last.start > 0 and job.is_free(last.file.relative, last.start, last.end)
+        if is_free and record is not None and job.unit_of(record) is not None:
             good.append((name, queue_id, last))
     name, queue_id, last = job.choose(good, "consumer offset of a queue with units")
     job.editor.write(last.file.relative, last.start, bytes(last.end - last.start))
@@ -454,13 +438,9 @@ def delay_offset(job: Job) -> None:
     assert isinstance(table, dict)
     level = job.choose(sorted(int(name) for name in table) or [1], "delay level")
     offset = 1_000_000 + job.rng.randrange(1_000_000)
-    for name in list(table):
-        if int(name) == level:
-            del table[name]
-    table[level] = offset
+    others = {name: value for name, value in table.items() if int(name) != level}
+    value["offsetTable"] = {**others, level: offset}
     job.editor.replace(DELAY_OFFSETS, config.encode_config(value))
     job.note = f"delay level {level} has offset {offset}"
-    place = PromisedPlace(
-        DELAY_OFFSETS, topic=timer.SCHEDULE_TOPIC, queue_id=timer.delay_queue_id(level), queue_offset=offset
-    )
-    job.promise(place)
+    topic, queue_id = timer.SCHEDULE_TOPIC, timer.delay_queue_id(level)
+    job.promise(PromisedPlace(DELAY_OFFSETS, topic=topic, queue_id=queue_id, queue_offset=offset))

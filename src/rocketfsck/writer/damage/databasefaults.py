@@ -87,14 +87,11 @@ def _entry(job: Job) -> _Entry:
     found: list[_Entry] = []
     pos = 0
     while len(found) < _WALKED and pos + dledger.ENTRY_HEADER_SIZE <= data.size:
-        values = dledger.DLEDGER_ENTRY.parse(
-            job.editor.read(data.relative, pos, pos + dledger.ENTRY_HEADER_SIZE)
-        )
+        head = job.editor.read(data.relative, pos, pos + dledger.ENTRY_HEADER_SIZE)
+        values = dledger.DLEDGER_ENTRY.parse(head)
         unit_pos = values["index"] * dledger.INDEX_UNIT_SIZE - (index.start_offset or 0)
-        if (
-            values["magic"] != dledger.MAGIC_NORMAL
-            or not 0 <= unit_pos <= index.size - dledger.INDEX_UNIT_SIZE
-        ):
+        fits = 0 <= unit_pos <= index.size - dledger.INDEX_UNIT_SIZE
+        if values["magic"] != dledger.MAGIC_NORMAL or not fits:
             break
         found.append(_Entry(data, pos, values, index, unit_pos))
         pos += values["size"]
@@ -103,8 +100,7 @@ def _entry(job: Job) -> _Entry:
 
 def _set(job: Job, layout: Layout, file: str, pos: int, name: str, value: int) -> None:
     """Write a field of a header or of a unit at a file position."""
-    size = layout.field(name).size or 0
-    job.editor.write(file, pos + layout.offset(name), value.to_bytes(size, "big", signed=True))
+    job.editor.set_number(file, pos, layout, name, value)
     job.note = f"{name} at byte {pos} of {file} is {value}"
 
 
@@ -178,9 +174,8 @@ def dledger_unit_empty(job: Job) -> None:
 @damage("H4", RuleName.RECORD_BODY_CRC, NODE, RECORD_CHANGED)
 def dledger_record_body(job: Job) -> None:
     """One bit of a record's body in a DLedger entry is flipped."""
-    record = job.record(
-        "record with a body in an entry", lambda log, item: log.file.in_entries and item.body_size
-    )
+    what = "record with a body in an entry"
+    record = job.record(what, lambda log, item: log.file.in_entries and item.body_size)
     pos = record.body_pos + job.rng.randrange(record.body_size)
     job.flip_bit(record.file.relative, pos)
     job.done(f"one bit of byte {pos} of {record.file.relative}, in a body", job.record_place(record))

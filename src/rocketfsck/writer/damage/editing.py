@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
@@ -64,13 +66,9 @@ class Editor:
         if not 0 <= pos <= end <= self.size(file):
             raise StoreError("a write after the end", path=file, offset=pos)
         before = self.read(file, pos, end)
-        descriptor, status = self._open(file)
-        try:
+        with self._opened(file) as descriptor:
             fileops.write_all(descriptor, data, pos)
-        finally:
-            os.close(descriptor)
-        self._keep_times(file, status)
-        self._record("write", file, _extent(pos, before), _extent(pos, data))
+        self.changes.append(Change("write", file, _extent(pos, before), _extent(pos, data)))
 
     def number(self, file: str, start: int, layout: Layout, name: str) -> int:
         """The number in a field of a layout that begins at a position of a file."""
@@ -87,46 +85,35 @@ class Editor:
         old = self.size(file)
         start, end = min(old, size), max(old, size)
         before = self._hashed(file, start, old)
-        descriptor, status = self._open(file)
-        try:
+        with self._opened(file) as descriptor:
             os.ftruncate(descriptor, size)
-        finally:
-            os.close(descriptor)
-        self._keep_times(file, status)
         after = self._hashed(file, start, size) if size == end else DamagedExtent(size, size, _digest(b""))
-        self._record("truncate", file, before, after)
+        self.changes.append(Change("truncate", file, before, after))
 
     def create(self, file: str, data: bytes = b"", size: int | None = None, like: str | None = None) -> None:
         """Make a new file of `data` and zeros up to `size`; its times are those of `like`."""
         place = self._place(file)
         fileops.make_directories(place.parent)
-        descriptor = fileops.create_file(place)
-        try:
+        with fileops.held(fileops.create_file(place)) as descriptor:
             fileops.write_all(descriptor, data, 0)
             os.ftruncate(descriptor, len(data) if size is None else size)
-        finally:
-            os.close(descriptor)
         if like is not None:
             self._keep_times(file, self._path(like).stat())
-        self._record("create", file, None, self._hashed(file, 0, self.size(file)))
+        self.changes.append(Change("create", file, None, self._hashed(file, 0, self.size(file))))
 
     def replace(self, file: str, data: bytes) -> None:
         """Give a file other contents altogether."""
         before = self._hashed(file, 0, self.size(file))
-        descriptor, status = self._open(file)
-        try:
+        with self._opened(file) as descriptor:
             os.ftruncate(descriptor, 0)
             fileops.write_all(descriptor, data, 0)
-        finally:
-            os.close(descriptor)
-        self._keep_times(file, status)
-        self._record("write", file, before, _extent(0, data))
+        self.changes.append(Change("write", file, before, _extent(0, data)))
 
     def remove(self, file: str) -> None:
         """Remove a file."""
         before = self._hashed(file, 0, self.size(file))
         fileops.unlink(self._place(file))
-        self._record("remove", file, before, None)
+        self.changes.append(Change("remove", file, before))
 
     def remove_tree(self, directory: str) -> None:
         """Remove a directory and all that is in it; every file is recorded."""
@@ -135,7 +122,8 @@ class Editor:
             for name in sorted(names):
                 file = Path(folder, name)
                 relative = os.fspath(file.relative_to(self.root))
-                self._record("remove", relative, self._hashed(relative, 0, file.stat().st_size), None)
+                before = self._hashed(relative, 0, file.stat().st_size)
+                self.changes.append(Change("remove", relative, before))
         fileops.remove_tree(self._place(directory))
 
     def rename(self, file: str, renamed_to: str) -> None:
@@ -169,13 +157,17 @@ class Editor:
         self._path(name)
         return self._confines / name
 
-    def _open(self, file: str) -> tuple[int, os.stat_result]:
-        descriptor = fileops.open_file(self._place(file), os.O_RDWR | os.O_NONBLOCK)
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and not self._shared):
-            os.close(descriptor)
-            raise StoreError("is not a regular file of the copy alone (a link or a special file)", path=file)
-        return descriptor, status
+    @contextmanager
+    def _opened(self, file: str) -> Iterator[int]:
+        """A file open for writing; it keeps its times."""
+        with fileops.held(fileops.open_file(self._place(file), os.O_RDWR | os.O_NONBLOCK)) as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and not self._shared):
+                raise StoreError(
+                    "is not a regular file of the copy alone (a link or a special file)", path=file
+                )
+            yield descriptor
+        self._keep_times(file, status)
 
     def _keep_times(self, file: str, status: os.stat_result) -> None:
         fileops.set_times(self._place(file), status.st_atime_ns, status.st_mtime_ns)
@@ -191,11 +183,6 @@ class Editor:
                 digest.update(chunk)
                 left -= len(chunk)
         return DamagedExtent(start, end, digest.hexdigest())
-
-    def _record(
-        self, action: str, file: str, before: DamagedExtent | None, after: DamagedExtent | None
-    ) -> None:
-        self.changes.append(Change(action, file, before, after))  # type: ignore[arg-type]
 
 
 def field_span(start: int, layout: Layout, name: str) -> tuple[int, int]:

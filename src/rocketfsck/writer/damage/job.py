@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Taken = tuple[str, int, int | None]
 """A file (or a directory, ending in `/`) and the byte range of it that is spoken for; None: to its end."""
 
-_TRIES = 400
+_TRIES = 4000
 
 
 @dataclass(slots=True)
@@ -148,11 +148,9 @@ class Job:
         """A record that is wanted and free; DamageError if there is none."""
         for log in self.logs():
             size = len(log)
-            numbers: Iterable[int] = (
-                self.shuffled(range(size))
-                if size <= 1 << 16
-                else (self.rng.randrange(size) for _ in range(_TRIES * 10))
-            )
+            numbers: Iterable[int] = (self.rng.randrange(size) for _ in range(_TRIES))
+            if size <= 1 << 16:
+                numbers = self.shuffled(range(size))
             for number in numbers:
                 record = log.record(number)
                 if self.is_free(log.file.relative, record.pos, record.end) and wanted(log, record):
@@ -176,12 +174,7 @@ class Job:
 
     def record_place(self, record: LogRecord) -> PromisedPlace:
         """Where a finding on this record is."""
-        return PromisedPlace(
-            file=record.file.relative,
-            start=record.pos,
-            end=record.end,
-            physical_offset=record.physical_offset,
-        )
+        return PromisedPlace(record.file.relative, record.pos, record.end, record.physical_offset)
 
     # consume queues
 
@@ -194,11 +187,8 @@ class Job:
 
     def queue_of(self, record: LogRecord) -> ConsumeQueue | None:
         """The queue that the record is dispatched to, None where it has none."""
-        found = [
-            queue
-            for queue in self.store.queues
-            if (queue.topic, queue.queue_id) == (record.topic, record.queue_id)
-        ]
+        key = (record.topic, record.queue_id)
+        found = [queue for queue in self.store.queues if (queue.topic, queue.queue_id) == key]
         return found[0] if len(found) == 1 else None
 
     def unit_of(self, record: LogRecord) -> SceneUnit | None:

@@ -57,11 +57,8 @@ def _candidates(job: Job) -> list[ConsumeQueue]:
 def _known(job: Job, topic: str, *, others: bool) -> RuleName:
     """The rule for a queue that is missing: deleted topics are not missed."""
     topics = configured_topics(job)
-    return (
-        RuleName.QUEUE_DELETED
-        if topics is not None and topic not in topics and not others
-        else RuleName.QUEUE_MISSING
-    )
+    deleted = topics is not None and topic not in topics and not others
+    return RuleName.QUEUE_DELETED if deleted else RuleName.QUEUE_MISSING
 
 
 @damage("Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a queue with records in the log", QUEUE_LOST)
@@ -71,7 +68,7 @@ def missing_queue(job: Job) -> None:
     others = any(item.topic == queue.topic and item is not queue for item in job.store.queues)
     job.editor.remove_tree(queue_directory(queue))
     job.note = f"{queue_directory(queue)} removed"
-    left = any(item is not queue for item in job.store.queues)
+    left = len(job.store.queues) > 1
     job.promise(_queue_place(queue), _known(job, queue.topic, others=others or not left))
 
 
@@ -84,10 +81,9 @@ def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
 def missing_topic(job: Job) -> None:
     """All queues of a topic are missing."""
     candidates = _candidates(job)
-    topics = list(dict.fromkeys(queue.topic for queue in candidates))
     whole = [
         topic
-        for topic in topics
+        for topic in dict.fromkeys(queue.topic for queue in candidates)
         if job.is_free(f"consumequeue/{topic}/") and any(item.topic != topic for item in job.store.queues)
     ]
     topic = job.choose(whole, "topic with queues and records")
@@ -124,10 +120,8 @@ def ghost_queue(job: Job) -> None:
     job.need(not job.editor.exists(directory) and job.log_files and size >= 60, "room for a further topic")
     expired = job.log_start >= 1000
     first = 100 if expired else job.log_end + 1000
-    data = b"".join(
-        consumequeue.UNIT.build({"offset": first + 200 * number, "size": 200, "tagsCode": 0})
-        for number in range(3)
-    )
+    units = ({"offset": first + 200 * number, "size": 200, "tagsCode": 0} for number in range(3))
+    data = b"".join(map(consumequeue.UNIT.build, units))
     name = f"{directory}/{smallfiles.offset_to_filename(0)}"
     job.editor.create(name, data, size=size, like=job.log_files[0].relative)
     job.note = f"{name} with 3 units"
@@ -169,11 +163,8 @@ def ext_missing(job: Job) -> None:
     directory = f"consumequeue_ext/{queue.topic}/{queue.queue_id}"
     job.editor.remove_tree(directory)
     job.note = f"{directory} removed"
-    first = next(
-        scene.unit(index)
-        for index in range(scene.start_index, scene.end_index)
-        if scene.unit(index).tags_code < -(1 << 31)
-    )
+    units = map(scene.unit, range(scene.start_index, scene.end_index))
+    first = next(unit for unit in units if unit.tags_code < -(1 << 31))
     job.promise(PromisedPlace(first.file.relative, first.start, first.end, queue_offset=first.index))
 
 
@@ -183,8 +174,7 @@ def kind_twice(job: Job) -> None:
 
     The second queue is in the batch tree.
     """
-    if not job.store.dialect.batch_queues:
-        job.need(False, "version with batch queues (5.0+)")
+    job.need(job.store.dialect.batch_queues, "version with batch queues (5.0+)")
     topics = sorted({queue.topic for queue in job.store.queues if queue.kind == "file"})
     batch = {queue.topic for queue in job.store.queues if queue.kind == "batch"}
     topic = job.choose([topic for topic in topics if topic not in batch], "topic with consume queues")

@@ -7,9 +7,6 @@ import struct
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats import properties as props
 from rocketfsck.formats.magic import COMPRESSED, MAGIC_BLANK, TRANSACTION_COMMIT, TRANSACTION_NOT
-from rocketfsck.formats.properties import (
-    property_crc as crc_of_properties,
-)
 from rocketfsck.scan.columns import Trait
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import (
@@ -158,7 +155,7 @@ def stale_tail(job: Job) -> None:
             low, high = (bound - record.pos for bound in spans[field])
             data[low:high] = value.to_bytes(high - low, "big", signed=True)
         if record.traits & Trait.PROPERTY_CRC:
-            data[-props.PROPERTY_CRC_SIZE :] = props.property_crc_trailer(crc_of_properties(bytes(data)))
+            data[-props.PROPERTY_CRC_SIZE :] = props.property_crc_trailer(props.property_crc(bytes(data)))
         copies += bytes(data)
     repeated = any(_takes_place(log.record(number)) for number in range(len(log) - count, len(log)))
     job.need(repeated and pos + len(copies) + 8 <= log.size, "room after its last record")

@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -127,46 +127,38 @@ def damage_store(
     store = open_store(origin, version=version, broker_conf=broker_conf)
     if not all(path.is_relative_to(origin) for path in store.commitlog.directories):
         raise UsageError("the commit log is not below the store's own directory")
-    opening = _Opening(version, broker_conf)
+    opening = partial(_open_copy, version, broker_conf)
     if in_place:
         if target is not None:
             raise UsageError("--in-place changes the store itself: leave out the target")
         if store.live.locked is not False:
             raise StoreError(f"a broker may be running here: {store.live.how}", path=str(origin))
+        place = origin
         acts = _run(origin, chosen, seed, opening, shared=True)
-        report = DamageReport(str(origin), str(origin), seed, acts)
-        if write_truth:
-            _write_truth(origin, report)
-        return report
-    if target is None:
-        raise UsageError("name a target")
-    place = Path(target).absolute()
-    check_apart(origin, place)
-    if write_truth and truth_path(place).exists():
-        raise UsageError(f"{truth_path(place)} exists")
-    with (
-        named_errors(place, "cannot be written"),
-        building_directory(place, replace=False, sync=False) as building,
-    ):
-        with phase("copying the store"):
-            copy_store(origin, building)
-        acts = _run(building, chosen, seed, opening)
+    else:
+        if target is None:
+            raise UsageError("name a target")
+        place = Path(target).absolute()
+        check_apart(origin, place)
+        if write_truth and truth_path(place).exists():
+            raise UsageError(f"{truth_path(place)} exists")
+        with (
+            named_errors(place, "cannot be written"),
+            building_directory(place, replace=False, sync=False) as building,
+        ):
+            with phase("copying the store"):
+                copy_store(origin, building)
+            acts = _run(building, chosen, seed, opening)
     report = DamageReport(str(origin), str(place), seed, acts)
     if write_truth:
-        _write_truth(place, report)
+        write_text(truth_path(place), json.dumps(report.to_json(), indent=2) + "\n")
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    """How the copy is opened: a broker.conf may name the commit log of the source, which is not looked at."""
-
-    version: str | None
-    broker_conf: Path | None
-
-    def store(self, root: Path) -> Store:
-        paths = [] if self.broker_conf is None else [root / "commitlog"]
-        return open_store(root, version=self.version, broker_conf=self.broker_conf, commitlog_paths=paths)
+def _open_copy(version: str | None, broker_conf: Path | None, root: Path) -> Store:
+    """The copy. A broker.conf may name the commit log of the source, which is not looked at."""
+    paths = [] if broker_conf is None else [root / "commitlog"]
+    return open_store(root, version=version, broker_conf=broker_conf, commitlog_paths=paths)
 
 
 def _parse(text: str) -> tuple[Damage, dict[str, str]]:
@@ -187,7 +179,7 @@ def _run(
     root: Path,
     chosen: Sequence[tuple[Damage, dict[str, str]]],
     seed: int,
-    opening: _Opening,
+    opening: Callable[[Path], Store],
     *,
     shared: bool = False,
 ) -> tuple[Act, ...]:
@@ -196,24 +188,14 @@ def _run(
     for number, (damage, options) in enumerate(chosen):
         editor = Editor(root, shared=shared)
         rng = random.Random(f"{seed}/{number}/{damage.name}")
-        job = Job(opening.store(root), editor, rng, options, list(taken), damage.causes)
+        job = Job(opening(root), editor, rng, options, list(taken), damage.causes)
         try:
             damage.apply(job)
         except DamageError as error:
             raise DamageError(f"{damage.name}: {error}") from error
-        acts.append(
-            Act(
-                damage.name,
-                damage.fault_class,
-                options,
-                job.note,
-                job.unseen,
-                tuple(editor.changes),
-                tuple(job.promises),
-                damage.may_also | job.may_also,
-                job.commitlog_paths,
-            )
-        )
+        said = (damage.name, damage.fault_class, options, job.note, job.unseen)
+        found = (tuple(editor.changes), tuple(job.promises), damage.may_also | job.may_also)
+        acts.append(Act(*said, *found, job.commitlog_paths))
         taken += [*_spoken_for(editor.changes), *job.relied]
         for promise in job.promises:
             if promise.where.file and promise.where.start is not None:
@@ -224,18 +206,11 @@ def _run(
 def _spoken_for(changes: Sequence[Change]) -> list[Taken]:
     found: list[Taken] = []
     for change in changes:
-        if change.action != "write" or change.before is None or change.after is None:
-            found.append((change.file, 0, None))
-            if change.renamed_to is not None:
-                found.append((change.renamed_to, 0, None))
-            continue
-        found.append((change.file, change.before.start, max(change.before.end, change.after.end)))
+        if change.action == "write" and change.before is not None and change.after is not None:
+            found.append((change.file, change.before.start, max(change.before.end, change.after.end)))
+        else:
+            found += [(name, 0, None) for name in (change.file, change.renamed_to) if name is not None]
     return found
-
-
-def _write_truth(target: Path, report: DamageReport) -> None:
-    path = truth_path(target)
-    write_text(path, json.dumps(report.to_json(), indent=2) + "\n")
 
 
 _MAX_DEPTH = 64

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,11 @@ class QueueScene:
         self.first_index = (self.files[0].start_offset or 0) // queue.unit_size if self.files else 0
         used = np.flatnonzero(self.units["size"] != 0)
         self.end_index = self.first_index + (int(used[-1]) + 1 if len(used) else 0)
-        starts = [file.start_offset or 0 for file in self.files]
-        sizes = [file.size for file in self.files]
-        self.whole = all(
-            start + size == following
-            for start, size, following in zip(starts, sizes, starts[1:], strict=False)
-        ) and not any(size % queue.unit_size for size in sizes)
+        joined = all(
+            (file.start_offset or 0) + file.size == following.start_offset
+            for file, following in pairwise(self.files)
+        )
+        self.whole = joined and not any(file.size % queue.unit_size for file in self.files)
 
     @property
     def file_end_index(self) -> int:
@@ -104,16 +104,9 @@ class QueueScene:
         pos = index * self.queue.unit_size
         file = next(file for file in reversed(self.files) if (file.start_offset or 0) <= pos)
         base = int(row["msgBaseOffset"]) if self.queue.kind == "batch" else index
-        return SceneUnit(
-            self.queue,
-            index,
-            file,
-            pos - (file.start_offset or 0),
-            int(row["offset"]),
-            int(row["size"]),
-            int(row["tagsCode"]),
-            base,
-        )
+        start = pos - (file.start_offset or 0)
+        offset, size, tags_code = (int(row[name]) for name in ("offset", "size", "tagsCode"))
+        return SceneUnit(self.queue, index, file, start, offset, size, tags_code, base)
 
     def find(self, offset: int) -> SceneUnit | None:
         """The unit that points to this commit log offset."""
@@ -127,15 +120,8 @@ class QueueScene:
 def unit_place(unit: SceneUnit, count: int = 1, physical_offset: int | None = None) -> PromisedPlace:
     """Where a finding on `count` units from this one on is: in the file that holds the first of them."""
     end = min(unit.start + count * unit.queue.unit_size, unit.file.size)
-    return PromisedPlace(
-        file=unit.file.relative,
-        start=unit.start,
-        end=end,
-        physical_offset=physical_offset,
-        topic=unit.queue.topic,
-        queue_id=unit.queue.queue_id,
-        queue_offset=unit.index,
-    )
+    topic, queue_id = unit.queue.topic, unit.queue.queue_id
+    return PromisedPlace(unit.file.relative, unit.start, end, physical_offset, topic, queue_id, unit.index)
 
 
 def queue_directory(queue: ConsumeQueue) -> str:
@@ -153,19 +139,14 @@ class IndexScene:
         with FileReader(file.path) as reader:
             head = reader.read_upto(0, indexfile.INDEX_HEADER_SIZE)
             self.whole = reader.size == geometry.index_file_size
-            self.header = (
-                indexfile.decode_header(head)
-                if len(head) == indexfile.INDEX_HEADER_SIZE
-                else indexfile.IndexHeader()
-            )
+            has_header = len(head) == indexfile.INDEX_HEADER_SIZE
+            self.header = indexfile.decode_header(head) if has_header else indexfile.IndexHeader()
             self.last_entry = self.entry_count - 1
             self.used = min(self.header.entry_count, self.last_entry) if self.whole else 0
             self.entries: NDArray[Any] = np.zeros(0, indexfile.ENTRY.dtype())
             self.slots: dtypes.Longs = np.zeros(0, np.int64)
             if self.whole:
-                data = reader.read(
-                    indexfile.entry_pos(0, self.slot_count), indexfile.ENTRY_SIZE * (self.used + 1)
-                )
+                data = reader.read(self.pos_of(0), indexfile.ENTRY_SIZE * (self.used + 1))
                 self.entries = np.frombuffer(data, indexfile.ENTRY.dtype())
                 heads = reader.read(indexfile.INDEX_HEADER_SIZE, indexfile.SLOT_SIZE * self.slot_count)
                 self.slots = np.frombuffer(heads, ">i4").astype(np.int64)
@@ -217,14 +198,10 @@ class IndexScene:
     ) -> PromisedPlace:
         """Where a finding on an entry is; with `slot` and `offset` it names these, too."""
         start = self.pos_of(entry)
-        return PromisedPlace(
-            file=self.file.relative,
-            start=start,
-            end=start + indexfile.ENTRY_SIZE if bounded else None,
-            physical_offset=int(self.offsets[entry]) if offset else None,
-            slot=int(self.slot_of[entry]) if slot else None,
-            entry=entry,
-        )
+        end = start + indexfile.ENTRY_SIZE if bounded else None
+        physical_offset = int(self.offsets[entry]) if offset else None
+        own_slot = int(self.slot_of[entry]) if slot else None
+        return PromisedPlace(self.file.relative, start, end, physical_offset, slot=own_slot, entry=entry)
 
     def slot_place(self, slot: int) -> PromisedPlace:
         """Where a finding on a slot is."""
@@ -326,12 +303,8 @@ class LogScene:
         none = np.zeros(0, np.int64)
         self._columns = {name: np.concatenate([none, *parts]) for name, parts in columns.items()}
         self._names = table.names
-        ends: tuple[list[RegionKind], ...] = (
-            [RegionKind.BLANK, RegionKind.FILLER],
-            [RegionKind.BLANK],
-            [RegionKind.ZERO],
-            [],
-        )
+        blank, zero = [RegionKind.BLANK], [RegionKind.ZERO]
+        ends: tuple[list[RegionKind], ...] = ([*blank, RegionKind.FILLER], blank, zero, [])
         self.tail_is_sound = kinds[-2:] == [RegionKind.RECORDS, RegionKind.ZERO]
         self.sound = kinds[:1] == [RegionKind.RECORDS] and kinds[1:] in ends
 

@@ -19,19 +19,19 @@ def _file_size(job: Job) -> int:
     return job.store.geometry.commitlog_file_size
 
 
-def _between(job: Job) -> list[int]:
-    """Numbers of the whole commit log files that are between two others with records."""
-    files = job.log_files
-    return [
-        number
-        for number in range(1, len(files) - 1)
-        if job.is_free(files[number].relative)
-        and files[number].size == _file_size(job)
-        and files[number - 1].start_offset == (files[number].start_offset or 0) - _file_size(job)
-        and files[number + 1].start_offset == (files[number].start_offset or 0) + _file_size(job)
-        and len(job.log(files[number + 1]))
-        and len(job.log(files[number]))
+def _between(job: Job) -> tuple[MappedFile, MappedFile, MappedFile]:
+    """A whole commit log file between two others with records: the one before it, itself, the next."""
+    files, size = job.log_files, _file_size(job)
+    found = [
+        (before, file, following)
+        for before, file, following in zip(files, files[1:], files[2:], strict=False)
+        if job.is_free(file.relative)
+        and file.size == size
+        and (before.start_offset or 0) + 2 * size == (file.start_offset or 0) + size == following.start_offset
+        and len(job.log(following))
+        and len(job.log(file))
     ]
+    return job.choose(found, "commit log file between two others")
 
 
 def _promise_lost_units(job: Job, start: int, end: int, rule: RuleName) -> None:
@@ -49,8 +49,7 @@ def _promise_lost_units(job: Job, start: int, end: int, rule: RuleName) -> None:
 
 def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> tuple[MappedFile, MappedFile]:
     """A commit log file between two others, which is about to be lost, and the one after it."""
-    number = job.choose(_between(job), "commit log file between two others")
-    file, following = job.log_files[number], job.log_files[number + 1]
+    _, file, following = _between(job)
     start = file.start_offset or 0
     _promise_lost_units(job, start, start + file.size, rule)
     job.rely("commitlog/")
@@ -103,10 +102,8 @@ def segment_misnumbered(job: Job) -> None:
     first = log.record(0)
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise(
-        PromisedPlace(name, first.pos, physical_offset=start + first.pos),
-        RuleName.RECORD_PHYSICAL_OFFSET,
-    )
+    place = PromisedPlace(name, first.pos, physical_offset=start + first.pos)
+    job.promise(place, RuleName.RECORD_PHYSICAL_OFFSET)
     job.promise(PromisedPlace(name, 0), RuleName.LOG_FILE_MISNAMED)
     job.rely("commitlog/")
 
@@ -119,10 +116,8 @@ def segment_copied(job: Job) -> None:
     """
     files = job.log_files
     first, last = files[0], files[-1]
-    job.need(
-        len(files) > 1 and job.log(first).sound and first.size == last.size == _file_size(job),
-        "two whole commit log files",
-    )
+    whole = len(files) > 1 and job.log(first).sound and first.size == last.size == _file_size(job)
+    job.need(whole, "two whole commit log files")
     start = (last.start_offset or 0) + last.size
     name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
     job.editor.create(name, job.editor.content(first.relative), like=first.relative)
@@ -139,13 +134,10 @@ def segment_appended(job: Job) -> None:
 
     There is no file of its own name.
     """
-    number = job.choose(_between(job), "commit log file between two others")
-    before, file = job.log_files[number - 1], job.log_files[number]
+    before, file, _ = _between(job)
     job.need(len(job.log_files) > 4, "five commit log files: the others show how long a file is")
-    job.need(
-        job.is_free(before.relative) and before.size == file.size and job.log(before).sound,
-        "whole file before it",
-    )
+    is_whole = before.size == file.size and job.log(before).sound
+    job.need(job.is_free(before.relative) and is_whole, "whole file before it")
     content = job.editor.content(before.relative) + job.editor.content(file.relative)
     job.editor.replace(before.relative, content)
     job.editor.remove(file.relative)
@@ -155,14 +147,16 @@ def segment_appended(job: Job) -> None:
     job.rely("commitlog/")
 
 
-def _finished(job: Job) -> list[LogScene]:
-    """Files that end with a BLANK and that another with records follows."""
-    files = job.log_files
-    return [
-        job.log(file)
-        for file, following in itertools.pairwise(files)
-        if job.log(file).sound and job.log(file).blank_pos is not None and len(job.log(following))
+def _blank(job: Job, least: int) -> tuple[LogScene, int, int]:
+    """A file that ends with a BLANK of so many bytes at least, and that another with records follows; where
+    the BLANK begins in the file, and in the log."""
+    found = [
+        (log, log.blank_pos, (log.file.start_offset or 0) + log.blank_pos)
+        for log, following in itertools.pairwise(map(job.log, job.log_files))
+        if log.sound and log.blank_pos is not None and len(following)
+        if job.is_free(log.file.relative, log.blank_pos) and log.size - log.blank_pos >= least
     ]
+    return job.choose(found, "commit log file that ends with a BLANK before another")
 
 
 @damage("C6", RuleName.SEGMENT_LENGTH, "room after the last record")
@@ -178,11 +172,8 @@ def short_segment(job: Job) -> None:
 
 
 def _next_start(job: Job) -> int:
-    last = job.log_files[-1] if job.log_files else None
-    if last is None:
-        job.need(False, "commit log file")
-    assert last is not None
-    return (last.start_offset or 0) + _file_size(job)
+    job.need(job.log_files, "commit log file")
+    return (job.log_files[-1].start_offset or 0) + _file_size(job)
 
 
 @damage("C6", (RuleName.SEGMENT_LENGTH, RuleName.EMPTY_LAST_SEGMENT), "a commit log file")
@@ -222,9 +213,8 @@ def stray_file(job: Job) -> None:
 )  # fmt: skip
 def segment_twice(job: Job) -> None:
     """A second commit log directory has a file of the same name, all zeros."""
-    file = job.choose(
-        [file for file in job.log_files if file.size == _file_size(job)], "whole commit log file"
-    )
+    whole = [file for file in job.log_files if file.size == _file_size(job)]
+    file = job.choose(whole, "whole commit log file")
     twin = f"{SECOND_PATH}/{file.name}"
     job.need(not job.editor.exists(SECOND_PATH), "single commit log directory")
     job.editor.create(twin, size=file.size, like=file.relative)
@@ -276,8 +266,7 @@ def never_filled(job: Job) -> None:
 )  # fmt: skip
 def zero_segment(job: Job) -> None:
     """A commit log file between two others is all zeros."""
-    number = job.choose(_between(job), "commit log file between two others")
-    file = job.log_files[number]
+    _, file, _ = _between(job)
     size = file.size
     job.editor.truncate(file.relative, 0)
     job.editor.truncate(file.relative, size)
@@ -287,32 +276,20 @@ def zero_segment(job: Job) -> None:
 @damage("C2", RuleName.BLANK_MISSING, "two commit log files")
 def blank_missing(job: Job) -> None:
     """The BLANK at the end of a file is missing."""
-    log = job.choose(
-        [log for log in _finished(job) if job.is_free(log.file.relative, log.blank_pos or 0)],
-        "commit log file that ends with a BLANK before another",
-    )
-    pos, start = log.blank_pos or 0, log.file.start_offset or 0
+    log, pos, offset = _blank(job, 0)
     job.editor.write(log.file.relative, pos, bytes(log.size - pos))
     job.note = f"the BLANK of {log.file.relative} removed"
-    job.promise(PromisedPlace(log.file.relative, pos, log.size, start + pos))
+    job.promise(PromisedPlace(log.file.relative, pos, log.size, offset))
 
 
 @damage("C10", RuleName.BLANK_SIZE, "two commit log files")
 def blank_size(job: Job) -> None:
     """A BLANK states a wrong size for the rest of its file."""
-    log = job.choose(
-        [
-            log
-            for log in _finished(job)
-            if job.is_free(log.file.relative, log.blank_pos or 0) and log.size - (log.blank_pos or 0) > 8
-        ],
-        "commit log file that ends with a BLANK before another",
-    )
-    pos, start = log.blank_pos or 0, log.file.start_offset or 0
+    log, pos, offset = _blank(job, 9)
     wrong = log.size - pos + 1 + job.rng.randrange(1000)
     job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
     job.note = f"the BLANK of {log.file.relative} says {wrong:,} bytes"
-    job.promise(PromisedPlace(log.file.relative, pos, pos + 8, start + pos))
+    job.promise(PromisedPlace(log.file.relative, pos, pos + 8, offset))
 
 
 @damage(
@@ -323,11 +300,9 @@ def blank_size(job: Job) -> None:
 def first_segment_missing(job: Job) -> None:
     """The first commit log file is missing, as after expiry."""
     files = job.log_files
-    job.need(
-        len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"
-    )
-    file = files[0]
-    limit = files[1].start_offset or 0
+    has_second = len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/")
+    job.need(has_second, "second commit log file")
+    file, limit = files[0], files[1].start_offset or 0
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
     for queue in job.store.queues:

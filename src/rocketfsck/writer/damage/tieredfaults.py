@@ -68,13 +68,13 @@ def _row(job: Job, scene: _Scene) -> int:
     return 1 + job.rng.randrange(len(scene.units) - 2)
 
 
-def _flip_body(job: Job, scene: _Scene, row: int, what: str, at: int) -> None:
-    """Flip a bit in the body of the record of a unit."""
+def _flip_body(job: Job, scene: _Scene, row: int, at: int, lost: str, empty: str) -> None:
+    """Flip a bit in the body of the record of a unit; `lost` and `empty` name what a store may not have."""
     log = job.log(scene.log)
     number = log.by_pos.get(scene.place(row))
-    job.need(number is not None, f"{what} where its unit points")
+    job.need(number is not None, lost)
     found = log.record(number or 0)
-    job.need(found.body_size > 0, f"{what} with a body")
+    job.need(found.body_size > 0, empty)
     job.flip_bit(scene.log.relative, found.body_pos + job.rng.randrange(found.body_size))
     note = f"the body of the message at {at} of {scene.log.relative} changed"
     job.done(note, scene.record_place(row))
@@ -149,7 +149,9 @@ def compaction_unit_lost(job: Job) -> None:
 def compaction_body(job: Job) -> None:
     """A bit in the body of a compacted message is wrong."""
     scene, row = _compacted(job)
-    _flip_body(job, scene, row, "compacted message", scene.number(row, "offset"))
+    at = scene.number(row, "offset")
+    texts = ("compacted message where its unit points", "compacted message with a body")
+    _flip_body(job, scene, row, at, *texts)
 
 
 @damage(None, RuleName.COMPACTION_RECORD, COMPACTED, _OF_COMPACTED)
@@ -301,7 +303,8 @@ def tiered_units_cut(job: Job) -> None:
 def tiered_body(job: Job) -> None:
     """A bit in the body of a message in tiered storage is wrong."""
     scene, row = _tiered(job)
-    _flip_body(job, scene, row, "message", scene.place(row))
+    at = scene.place(row)
+    _flip_body(job, scene, row, at, "message where its unit points", "message with a body")
 
 
 @damage(None, RuleName.TIERED_RECORD, TIERED, _OF_RECORD)

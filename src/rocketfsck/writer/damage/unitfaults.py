@@ -79,16 +79,12 @@ def _lost(
 @damage("Q1", RuleName.RECORD_WITHOUT_UNIT, "a queue with three units in its last file", UNITS_LOST)
 def queue_behind(job: Job) -> None:
     """The last units of a queue were never written."""
-    unit, record = _unit(
-        job,
-        "queue with several units in its last file",
-        lambda unit, scene, _: (
-            _is_inside(unit, scene, _)
-            and unit.start > 0
-            and unit.file is scene.files[-1]
-            and job.is_free(unit.file.relative, unit.start, None)
-        ),
-    )
+
+    def fits(unit: SceneUnit, scene: QueueScene, record: LogRecord) -> bool:
+        last = unit.start > 0 and unit.file is scene.files[-1]
+        return last and _is_inside(unit, scene, record) and job.is_free(unit.file.relative, unit.start)
+
+    unit, record = _unit(job, "queue with several units in its last file", fits)
     scene = job.queue(unit.queue)
     end = scene.unit(scene.end_index - 1).end
     job.editor.write(unit.file.relative, unit.start, bytes(end - unit.start))
@@ -104,8 +100,7 @@ def _room(job: Job, count: int) -> QueueScene:
             last = scene.unit(scene.end_index - 1)
             if last.file is scene.files[-1] and job.is_free(last.file.relative, last.start):
                 return scene
-    job.need(False, f"queue with room for {count} more units")
-    raise AssertionError
+    return job.choose([], f"queue with room for {count} more units")
 
 
 @damage(
@@ -250,9 +245,7 @@ def partial_unit(job: Job) -> None:
     size = unit.start + offset_end + job.rng.randrange(20 - offset_end)
     job.editor.truncate(unit.file.relative, size)
     _stated(job, unit, f"{unit.file.relative} cut to {size:,} bytes, within the unit")
-    place = PromisedPlace(
-        unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id
-    )
+    place = replace(unit_place(unit), end=size, queue_offset=None)
     job.promise(place, RuleName.UNIT_PARTIAL)
     job.promise(replace(place, start=0), RuleName.SEGMENT_LENGTH)
     job.promise(replace(_without_unit(unit, record), start=None, end=None), RuleName.RECORD_WITHOUT_UNIT)
@@ -321,10 +314,9 @@ def wrong_delivery(job: Job) -> None:
 )  # fmt: skip
 def batch_base(job: Job) -> None:
     """The base of a batch unit does not follow the unit before."""
-    unit, _ = _batch_unit(job)
+    unit = _batch_unit(job)
     base = unit.base + 1 + job.rng.randrange(5)
-    start = unit.start + consumequeue.BATCH_UNIT.offset("msgBaseOffset")
-    job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
+    job.editor.set_number(unit.file.relative, unit.start, consumequeue.BATCH_UNIT, "msgBaseOffset", base)
     _stated(job, unit, "msgBaseOffset of the batch unit")
     job.promise(replace(unit_place(unit), queue_offset=base))
 
@@ -332,9 +324,9 @@ def batch_base(job: Job) -> None:
 @damage("Q11", RuleName.BATCH_UNIT_RESERVED, "a batch unit between two others (5.0+)")
 def batch_reserved(job: Job) -> None:
     """A batch unit's compactedOffset is not -1."""
-    unit, _ = _batch_unit(job)
-    start = unit.start + consumequeue.BATCH_UNIT.offset("compactedOffset")
-    job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
+    unit = _batch_unit(job)
+    value = job.rng.randrange(1 << 20)
+    job.editor.set_number(unit.file.relative, unit.start, consumequeue.BATCH_UNIT, "compactedOffset", value)
     _stated(job, unit, "compactedOffset of the batch unit")
     job.promise(replace(unit_place(unit), queue_offset=unit.base))
 
@@ -345,13 +337,11 @@ def _made(like: MappedFile, relative: str, start: int) -> MappedFile:
 
 def _ext_unit(job: Job) -> tuple[SceneUnit, LogRecord, MappedFile, int]:
     """A unit with an extension address; the extension file and the position there."""
-    unit, record = _unit(
-        job,
-        "unit with an extension (enableConsumeQueueExt)",
-        lambda unit, _scene, _record: (
-            consumequeue.is_ext_address(unit.tags_code) and unit.queue.ext is not None
-        ),
-    )
+
+    def has_ext(unit: SceneUnit, _scene: QueueScene, _record: LogRecord) -> bool:
+        return consumequeue.is_ext_address(unit.tags_code) and unit.queue.ext is not None
+
+    unit, record = _unit(job, "unit with an extension (enableConsumeQueueExt)", has_ext)
     pos = consumequeue.ext_offset(unit.tags_code)
     assert unit.queue.ext is not None
     file = next(file for file in reversed(unit.queue.ext.files) if (file.start_offset or 0) <= pos)
@@ -385,20 +375,17 @@ def ext_content(job: Job) -> None:
     The unit's storeTimestamp is wrong.
     """
     unit, record, file, pos = _ext_unit(job)
-    start = pos + consumequeue.EXT_UNIT.offset("msgStoreTime")
-    job.editor.write(
-        file.relative, start, (record.store_timestamp + 1 + job.rng.randrange(9)).to_bytes(8, "big")
-    )
+    value = record.store_timestamp + 1 + job.rng.randrange(9)
+    job.editor.set_number(file.relative, pos, consumequeue.EXT_UNIT, "msgStoreTime", value)
     _changed(job, unit, "msgStoreTime of the extension unit", record.physical_offset)
 
 
-def _batch_unit(job: Job) -> tuple[SceneUnit, QueueScene]:
+def _batch_unit(job: Job) -> SceneUnit:
     for queue in job.shuffled([queue for queue in job.store.queues if queue.kind == "batch"]):
         scene = job.queue(queue)
         indexes = range(scene.start_index + 1, scene.end_index - 1)
         units = [scene.unit(index) for index in indexes] if scene.whole else []
         free = [unit for unit in units if _is_free(job, unit) and unit.offset >= job.log_start]
         if free:
-            return job.choose(free, "batch unit"), scene
-    job.need(False, "batch unit between two others (5.0+)")
-    raise AssertionError
+            return job.choose(free, "batch unit")
+    return job.choose([], "batch unit between two others (5.0+)")

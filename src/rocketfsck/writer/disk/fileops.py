@@ -14,6 +14,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rocketfsck.common.outputs import mode_to_make
 from rocketfsck.store.places.entries import layers
@@ -46,6 +47,15 @@ def open_file(place: confined.ConfinedPlace, flags: int, mode: int = 0o644) -> i
         return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode_to_make(mode), dir_fd=above)
 
 
+@contextmanager
+def held(descriptor: int) -> Iterator[int]:
+    """An open file, which is closed at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def status_of(place: confined.ConfinedPlace) -> os.stat_result:
     """What `lstat` says; the link itself where it is one."""
     with confined.reached(place) as (above, name):
@@ -54,11 +64,7 @@ def status_of(place: confined.ConfinedPlace) -> os.stat_result:
 
 def exists(place: confined.ConfinedPlace) -> bool:
     """Whether anything has this name, also a link whose target is missing."""
-    try:
-        status_of(place)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
+    return _mode_of(place) != 0
 
 
 def is_directory(place: confined.ConfinedPlace) -> bool:
@@ -81,11 +87,8 @@ def _mode_of(place: confined.ConfinedPlace) -> int:
 
 def list_names(place: confined.ConfinedPlace) -> list[str]:
     """The names in a directory, sorted."""
-    descriptor = open_file(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with held(open_file(place, os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
         return sorted(os.listdir(descriptor))  # noqa: PTH208
-    finally:
-        os.close(descriptor)
 
 
 def make_directory(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
@@ -157,11 +160,8 @@ def exchange(first: confined.ConfinedPlace, second: confined.ConfinedPlace) -> b
 def create(place: confined.ConfinedPlace, size: int, mode: int = 0o666) -> None:
     """A new file of zeros, without blocks."""
     _before("create", place)
-    descriptor = open_file(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
+    with held(open_file(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)) as descriptor:
         os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)
 
 
 def create_file(place: confined.ConfinedPlace, mode: int = 0o666) -> int:
@@ -181,13 +181,10 @@ def write_new(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> 
 def append(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """Write after the end of a file, durably; the file is made if it is not there yet."""
     _before("append", place)
-    descriptor = open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
-    try:
+    with held(open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)) as descriptor:
         while data:
             data = data[os.write(descriptor, data) :]
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_part(place: confined.ConfinedPlace) -> int:
@@ -200,15 +197,12 @@ def write_part(
     place: confined.ConfinedPlace, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None
 ) -> None:
     """Write at a position of a file, made with `size` zero bytes if it is not there yet; set its time."""
-    descriptor = open_part(place)
-    try:
+    with held(open_part(place)) as descriptor:
         if os.fstat(descriptor).st_size != size:
             os.ftruncate(descriptor, size)
         write_all(descriptor, data, pos)
         if mtime_ns is not None:
             os.utime(descriptor, ns=(mtime_ns, mtime_ns))
-    finally:
-        os.close(descriptor)
 
 
 def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> confined.Root:
@@ -237,11 +231,8 @@ def make_directories(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
 def write(place: confined.ConfinedPlace, pos: int, data: bytes | bytearray | memoryview) -> None:
     """Write all of `data` at a position of an existing file, in as many calls as it takes."""
     _before("write", place)
-    descriptor = open_file(place, os.O_WRONLY)
-    try:
+    with held(open_file(place, os.O_WRONLY)) as descriptor:
         write_all(descriptor, data, pos)
-    finally:
-        os.close(descriptor)
 
 
 def write_all(descriptor: int, data: bytes | bytearray | memoryview, pos: int) -> None:
@@ -255,23 +246,17 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview, pos: int) -
 def truncate(place: confined.ConfinedPlace, size: int) -> None:
     """Set the length of a file; what is added are zeros."""
     _before("truncate", place)
-    descriptor = open_file(place, os.O_WRONLY)
-    try:
+    with held(open_file(place, os.O_WRONLY)) as descriptor:
         os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)
 
 
 def punch(place: confined.ConfinedPlace, start: int, end: int) -> None:
     """Zeros in `start:end`, as a hole where the file system has holes."""
     _before("write", place)
-    descriptor = open_file(place, os.O_WRONLY)
-    try:
+    with held(open_file(place, os.O_WRONLY)) as descriptor:
         if not _punch_hole(descriptor, start, end):
             for pos in range(start, end, COPY_SIZE):
                 write_all(descriptor, bytes(min(COPY_SIZE, end - pos)), pos)
-    finally:
-        os.close(descriptor)
 
 
 def _punch_hole(descriptor: int, start: int, end: int) -> bool:
@@ -293,16 +278,13 @@ def set_times(place: confined.ConfinedPlace, atime_ns: int, mtime_ns: int) -> No
 def set_mode(place: confined.ConfinedPlace, mode: int) -> None:
     """Set the permissions of a file or directory that is not a link, also of one that we may not open."""
     _before("chmod", place)
-    descriptor = open_file(place, _PATH_ONLY)
-    try:
+    with held(open_file(place, _PATH_ONLY)) as descriptor:
         if stat.S_ISLNK(os.fstat(descriptor).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
         if _PATH_ONLY == os.O_RDONLY:
             os.fchmod(descriptor, mode)
         else:
             os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - fchmod needs the right to open
-    finally:
-        os.close(descriptor)
 
 
 def set_owner(place: confined.ConfinedPlace, user: int, group: int) -> None:
@@ -315,11 +297,8 @@ def set_owner(place: confined.ConfinedPlace, user: int, group: int) -> None:
 def set_traits(place: confined.ConfinedPlace, traits: confined.Traits) -> None:
     """Give a file or directory these owners, permissions and attributes, as far as we may."""
     _before("chmod", place)
-    descriptor = open_file(place, os.O_RDONLY | os.O_NONBLOCK)
-    try:
+    with held(open_file(place, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
         confined.give_traits(descriptor, traits)
-    finally:
-        os.close(descriptor)
 
 
 def copy(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -> None:
@@ -331,13 +310,10 @@ def copy(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -
     _before("create", target)
     with FileReader(os.fspath(source)) as reader:
         status = os.stat(source)  # noqa: PTH116
-        descriptor = open_file(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
+        with held(open_file(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)) as descriptor:
             if os.fspath(source) in layers or not _reflink(os.fspath(source), descriptor):
                 copy_data(reader, descriptor, target)
             confined.give_traits(descriptor, confined.traits_of(os.fspath(source)))
-        finally:
-            os.close(descriptor)
     set_times(target, status.st_atime_ns, status.st_mtime_ns)
 
 
@@ -346,11 +322,8 @@ def copy_content(reader: FileReader, target: confined.ConfinedPlace, mode: int =
 
     Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
     """
-    descriptor = create_file(target, mode)
-    try:
+    with held(create_file(target, mode)) as descriptor:
         copy_data(reader, descriptor, target)
-    finally:
-        os.close(descriptor)
 
 
 def copy_data(reader: FileReader, descriptor: int, target: confined.ConfinedPlace) -> None:
@@ -365,13 +338,11 @@ def copy_data(reader: FileReader, descriptor: int, target: confined.ConfinedPlac
 
 
 def _reflink(source: str, descriptor: int) -> bool:
-    origin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        fcntl.ioctl(descriptor, _FICLONE, origin)
-    except OSError:
-        return False
-    finally:
-        os.close(origin)
+    with held(os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as origin:
+        try:
+            fcntl.ioctl(descriptor, _FICLONE, origin)
+        except OSError:
+            return False
     return True
 
 
@@ -380,12 +351,11 @@ def has_reflinks(folder: confined.ConfinedPlace) -> bool:
     one, other = folder / ".reflink.1", folder / ".reflink.2"
     write_new(one, b"\0")
     try:
-        descriptor = create_file(other)
-        try:
-            return _reflink(str(one), descriptor)
-        finally:
-            os.close(descriptor)
-            unlink(other)
+        with held(create_file(other)) as descriptor:
+            try:
+                return _reflink(str(one), descriptor)
+            finally:
+                unlink(other)
     finally:
         unlink(one)
 
@@ -393,11 +363,8 @@ def has_reflinks(folder: confined.ConfinedPlace) -> bool:
 def sync(place: confined.ConfinedPlace) -> None:
     """Make a file's bytes, or a directory's names, durable."""
     _before("fsync", place)
-    descriptor = open_file(place, os.O_RDONLY | os.O_NONBLOCK)
-    try:
+    with held(open_file(place, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def remove_tree(place: confined.ConfinedPlace, keep: Sequence[str] = (), last: str = "") -> None:

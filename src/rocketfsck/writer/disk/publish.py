@@ -110,9 +110,8 @@ def _inherited(above: confined.Traits, directory: bool) -> confined.Traits:
         return replace(above, attributes=attributes)
     if passed_on is None:
         return confined.Traits(above.user, above.group, _FILE_MODE, {})
-    return confined.Traits(
-        above.user, above.group, confined.mode_of_acl(passed_on) & 0o666, {confined.ACCESS_ACL: passed_on}
-    )
+    mode = confined.mode_of_acl(passed_on) & 0o666
+    return confined.Traits(above.user, above.group, mode, {confined.ACCESS_ACL: passed_on})
 
 
 _PART, _OLD = ".part", ".old"
@@ -328,13 +327,11 @@ def _leftovers(target: Path) -> list[tuple[confined.Root, str]]:
 def _is_free(place: confined.ConfinedPlace) -> bool:
     if not (fileops.is_directory(place) or fileops.is_file(place)):
         return False
-    descriptor = fileops.open_file(place, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    with fileops.held(fileops.open_file(place, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
     return True
 
 
@@ -348,8 +345,5 @@ def sync_tree(root: confined.Root) -> None:
 
 def sync_path(path: Path) -> None:
     """Make a file, or a directory's names, durable. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with fileops.held(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

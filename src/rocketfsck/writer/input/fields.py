@@ -162,6 +162,11 @@ def raw_properties(value: bytes) -> bytes:
     return value
 
 
+def properties_base64(value: Any) -> bytes:
+    """A properties string in base64."""
+    return raw_properties(base64_bytes(value))
+
+
 def _pair(item: Any) -> tuple[str, str | None]:
     if not isinstance(item, (list, tuple)) or len(item) != 2:
         raise ValueError(f"{_shown(item)} is not a pair of name and value")
@@ -221,7 +226,7 @@ _ITEM_FIELDS: Mapping[str, tuple[str, Convert]] = {
     "body": ("body", body_bytes),
     "body_b64": ("body", base64_bytes),
     "properties": ("properties", _item_properties),
-    "properties_b64": ("properties", lambda value: raw_properties(base64_bytes(value))),
+    "properties_b64": ("properties", properties_base64),
     "flag": ("flag", integer(javatext.INT32_MIN, javatext.INT32_MAX)),
 }
 
@@ -250,6 +255,14 @@ _TIMESTAMP = integer(0, javatext.INT64_MAX)
 _LEAST = {"flag": javatext.INT32_MIN}
 """Numbers that may be negative."""
 
+
+def _given(column: columns.MessageColumn) -> InputField:
+    """The field of a number that the record has as it was given."""
+    most = javatext.INT32_MAX if column.kind == "i4" else javatext.INT64_MAX
+    convert = integer(_LEAST.get(column.name, 0), most)
+    return InputField(column.name, convert, f"{record.RECORD.field(column.field).doc}; default 0")
+
+
 FIELDS: tuple[InputField, ...] = (
     InputField("topic", text, "topic of the message"),
     InputField("queue_id", integer(0, javatext.INT32_MAX), "queue of the topic; default 0"),
@@ -260,32 +273,15 @@ FIELDS: tuple[InputField, ...] = (
     InputField("keys", words, "the property KEYS: one text, or a list of words"),
     InputField("unique_key", text, "the property UNIQ_KEY"),
     InputField("properties", properties, "object (the broker's order) or list of pairs (this order)"),
-    InputField(
-        "properties_b64",
-        lambda value: raw_properties(base64_bytes(value)),
-        "the properties string, in base64",
-    ),
-    InputField(
-        "properties_raw_b64",
-        lambda value: raw_properties(base64_bytes(value)),
-        "the same, under the name that dump uses",
-    ),
+    InputField("properties_b64", properties_base64, "the properties string, in base64"),
+    InputField("properties_raw_b64", properties_base64, "the same, under the name that dump uses"),
     InputField("properties_raw", lambda value: raw_properties(body_bytes(value)), "the same, as binary"),
     InputField("sys_flag", integer(0, magic.KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
     InputField("born_timestamp", _TIMESTAMP, "ms; default: storeTimestamp"),
     InputField("store_timestamp", _TIMESTAMP, "ms; default: 1 ms after the message before"),
     InputField("born_host", host, "ADDRESS:PORT of the producer; default 127.0.0.1:50000"),
     InputField("store_host", host, "ADDRESS:PORT of the broker; default 127.0.0.1:10911"),
-    *(
-        InputField(
-            column.name,
-            integer(
-                _LEAST.get(column.name, 0), javatext.INT32_MAX if column.kind == "i4" else javatext.INT64_MAX
-            ),
-            f"{record.RECORD.field(column.field).doc}; default 0",
-        )
-        for column in columns.GIVEN
-    ),
+    *map(_given, columns.GIVEN),
     InputField("delay_level", integer(0, javatext.INT32_MAX), "the property DELAY; default none"),
     InputField("multi_dispatch", names, "the queues of the property INNER_MULTI_DISPATCH"),
     InputField("filter_bit_map", bit_map, "bit map of the consume queue's ext unit, in base64"),

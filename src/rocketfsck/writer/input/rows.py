@@ -19,6 +19,7 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats import columns, magic, record, timer
 from rocketfsck.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from rocketfsck.writer.input import fields as input_fields
+from rocketfsck.writer.input.fields import InputError
 from rocketfsck.writer.message import messages
 
 MAX_LINE_SIZE = 64 << 20
@@ -83,11 +84,11 @@ class MessageSource:
                 self._clock = message.store_timestamp + 1
                 yield message
 
-    def refusal(self, error: messages.MessageError) -> input_fields.InputError:
+    def refusal(self, error: messages.MessageError) -> InputError:
         """What the writer refused, as the refusal of the row that it came from."""
         reason = error.reason
         field = next((name for start, name in _FIELD_OF_REASON if reason.startswith(start)), "")
-        return input_fields.InputError(self.place, field, reason)
+        return InputError(self.place, field, reason)
 
 
 def message_of_row(row: Row, place: str, clock: int = 0) -> messages.OutgoingMessage | None:
@@ -104,13 +105,13 @@ def message_of_row(row: Row, place: str, clock: int = 0) -> messages.OutgoingMes
         if field is None:
             if name in input_fields.DERIVED:
                 continue
-            raise input_fields.InputError(place, _named(name), "unknown field")
+            raise InputError(place, _named(name), "unknown field")
         if given is None:
             continue
         try:
             values[name] = field.convert(given)
         except ValueError as error:
-            raise input_fields.InputError(place, name, str(error)) from None
+            raise InputError(place, name, str(error)) from None
     if values.get("kind") in input_fields.EMPTY_KINDS:
         return None
     return _message(values, place, clock)
@@ -134,7 +135,7 @@ def _is_delivered(topic: str, sys_flag: int, properties: messages.Properties) ->
 
 def _message(values: dict[str, Any], place: str, clock: int) -> messages.OutgoingMessage:
     if not values.get("topic"):
-        raise input_fields.InputError(place, "topic", "a message needs one")
+        raise InputError(place, "topic", "a message needs one")
     stored = values.get("kind") == input_fields.AS_STORED
     kind = input_fields.KINDS[values.get("kind", messages.Kind.NORMAL.value)]
     body = _one_of(values, _BODIES, place)
@@ -145,7 +146,7 @@ def _message(values: dict[str, Any], place: str, clock: int) -> messages.Outgoin
         try:
             items, body = tuple(record.decode_items(body or b"")), None
         except FormatError as error:
-            raise input_fields.InputError(place, "body", f"no items of an inner batch: {error}") from None
+            raise InputError(place, "body", f"no items of an inner batch: {error}") from None
     time = values.get("store_timestamp", values.get("born_timestamp", clock))
     properties = _all_properties(values, place, in_order=stored)
     if stored and kind is messages.Kind.NORMAL and _is_delivered(values["topic"], sys_flag, properties):
@@ -172,7 +173,7 @@ def _message(values: dict[str, Any], place: str, clock: int) -> messages.Outgoin
 def _one_of(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> Any:
     given = [name for name in names if name in values]
     if len(given) > 1:
-        raise input_fields.InputError(place, given[1], f"{given[0]} is also given")
+        raise InputError(place, given[1], f"{given[0]} is also given")
     return values[given[0]] if given else None
 
 
@@ -182,22 +183,20 @@ def _all_properties(values: Mapping[str, Any], place: str, *, in_order: bool) ->
     given: messages.Properties = values.get("properties", {})
     if raw is not None:
         if "properties" in values and not in_order:
-            raise input_fields.InputError(place, "properties", "the properties string is also given")
+            raise InputError(place, "properties", "the properties string is also given")
         given = raw
     shortcuts = {name: values[field] for field, name in _SHORTCUTS if field in values}
     if isinstance(given, bytes):
         if shortcuts and not in_order:
             fields = [field for field, _ in _SHORTCUTS if field in values]
-            raise input_fields.InputError(
-                place, fields[0], "the properties string is given and has all of them"
-            )
+            raise InputError(place, fields[0], "the properties string is given and has all of them")
         return given
     pairs = tuple(given.items()) if isinstance(given, Mapping) else given
     if in_order:
         return pairs
     for field, name in _SHORTCUTS:
         if name in shortcuts and any(key == name and value != shortcuts[name] for key, value in pairs):
-            raise input_fields.InputError(place, field, f"the properties have another {name}")
+            raise InputError(place, field, f"the properties have another {name}")
     known = {key for key, _ in pairs}
     added = tuple((name, value) for name, value in shortcuts.items() if name not in known)
     return {**dict(pairs), **dict(added)} if isinstance(given, Mapping) else pairs + added
@@ -241,7 +240,7 @@ def _json_rows(stream: IO[bytes], source: MessageSource) -> Iterator[Row]:
             return
         source.number += 1
         if len(line) > MAX_LINE_SIZE:
-            raise input_fields.InputError(source.place, "", f"more than {MAX_LINE_SIZE:,} bytes")
+            raise InputError(source.place, "", f"more than {MAX_LINE_SIZE:,} bytes")
         if source.number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if line.strip():
@@ -257,15 +256,15 @@ def _json_row(line: bytes, place: str) -> Row:
             parse_float=_no_float,
         )
     except UnicodeDecodeError as error:
-        raise input_fields.InputError(place, "", f"byte {error.start} is not UTF-8") from None
+        raise InputError(place, "", f"byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise input_fields.InputError(place, "", f"not JSON: {error.msg} at character {error.pos}") from None
+        raise InputError(place, "", f"not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
-        raise input_fields.InputError(place, "", "JSON that is nested too deeply") from None
+        raise InputError(place, "", "JSON that is nested too deeply") from None
     except ValueError as error:
-        raise input_fields.InputError(place, "", str(error)) from None
+        raise InputError(place, "", str(error)) from None
     if not isinstance(value, dict):
-        raise input_fields.InputError(place, "", "not a JSON object")
+        raise InputError(place, "", "not a JSON object")
     return value
 
 

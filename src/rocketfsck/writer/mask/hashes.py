@@ -22,6 +22,7 @@ import numpy as np
 
 from rocketfsck.formats import consumequeue, dtypes, indexfile, javatext, timer
 from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.writer.mask.moved import rows_of
 from rocketfsck.writer.mask.names import SYSTEM_NAMES, HashPermutation, Pseudonyms
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -195,14 +196,9 @@ def mask_index(
         return
     slots = np.frombuffer(data, dtypes.SLOT_DTYPE, room, indexfile.INDEX_HEADER_SIZE)
     start = indexfile.entry_pos(0, slot_count)
-    count = max(len(data) - start, 0) // indexfile.ENTRY_SIZE
-    entries = (
-        np.frombuffer(data, dtypes.ENTRY_DTYPE, count, start) if count else np.zeros(0, dtypes.ENTRY_DTYPE)
-    )
-    filled = np.flatnonzero(
-        (entries["phyOffset"] != 0) | (entries["keyHash"] != 0) | (entries["prevIndex"] != 0)
-    )
-    entries = entries[: int(filled[-1]) + 1 if len(filled) else min(count, 1)]
+    entries = rows_of(data, dtypes.ENTRY_DTYPE, start)
+    filled = np.flatnonzero(entries["phyOffset"] | entries["keyHash"] | entries["prevIndex"])
+    entries = entries[: int(filled[-1]) + 1 if len(filled) else 1]
     old = entries["keyHash"].astype(np.int64)
     new = masks.key_hashes(old, entries["phyOffset"].astype(np.int64))
     used = min(indexfile.decode_header(data).entry_count, max(len(old) - 1, 0))
@@ -290,10 +286,7 @@ def mask_units(
 
     `in_log`: the units' offsets are those of the commit log.
     """
-    count = len(data) // dtype.itemsize
-    if not count:
-        return np.empty(0, np.int64)
-    units = np.frombuffer(data, dtype, count)
+    units = rows_of(data, dtype)
     codes, offset = units["tagsCode"].astype(np.int64), units["offset"].astype(np.int64)
     units["tagsCode"] = masks.codes(codes, offset if in_log else None)
     addresses = codes[codes < -(1 << 31)]
@@ -337,10 +330,7 @@ def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Ps
 
 def mask_timer_log(data: bytearray, masks: HashMasks, names: Pseudonyms) -> None:
     """Change the hashes of topics in the units of a timer log in place."""
-    count = len(data) // timer.TIMER_LOG_UNIT_SIZE
-    if not count:
-        return
-    units = np.frombuffer(data, dtypes.TIMER_UNIT_DTYPE, count)
+    units = rows_of(data, dtypes.TIMER_UNIT_DTYPE)
     rows = np.flatnonzero(units["size"] == timer.TIMER_LOG_UNIT_SIZE)
     hashes = units["hashCodeOfRealTopic"][rows].astype(np.int64)
     units["hashCodeOfRealTopic"][rows] = masks.name_hashes(hashes, names.known())

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rocketfsck.formats import checkpoint, consumequeue, dtypes, indexfile, javatext, timer
 from rocketfsck.writer.mask.names import Times, are_times
@@ -79,12 +81,15 @@ def _move_long(data: bytearray, place: int, times: Times, *, rounded: bool = Tru
         data[place : place + _LONG] = made.to_bytes(_LONG, "big", signed=True)
 
 
+def rows_of(data: bytearray, dtype: dtypes.Dtype, start: int = 0) -> NDArray[Any]:
+    """The whole rows of a file from a position on; what is written to them is written to the file."""
+    count = max(len(data) - start, 0) // dtype.itemsize
+    return np.frombuffer(data, dtype, count, start) if count else np.zeros(0, dtype)
+
+
 def move_units(data: bytearray, dtype: dtypes.Dtype, stored: StoreTimes, *, in_log: bool = True) -> None:
     """Times in consume queue units; `in_log`: their offsets are those of the commit log."""
-    count = len(data) // dtype.itemsize
-    if not count:
-        return
-    units = np.frombuffer(data, dtype, count)
+    units = rows_of(data, dtype)
     offset = units["offset"].astype(np.int64) if in_log else None
     units["tagsCode"] = stored.deliveries(units["tagsCode"].astype(np.int64), offset)
     if "storeTime" in (dtype.names or ()):
@@ -113,20 +118,18 @@ def move_index(data: bytearray, slot_count: int, stored: StoreTimes, inherited: 
     _move_long(data, 0, times)
     _move_long(data, _LONG, times)
     start = indexfile.entry_pos(0, slot_count)
-    count = max(len(data) - start, 0) // indexfile.ENTRY_SIZE
-    if not times.are_rounded or times.of(begin) == begin or not count:
+    entries = rows_of(data, dtypes.ENTRY_DTYPE, start)
+    if not times.are_rounded or times.of(begin) == begin or not len(entries):
         return end
-    entries = np.frombuffer(data, dtypes.ENTRY_DTYPE, count, start)
     used = np.flatnonzero(entries["phyOffset"] != 0)
-    if count > 1 and entries["keyHash"][1]:  # the first record is at offset 0
+    if len(entries) > 1 and entries["keyHash"][1]:  # the first record is at offset 0
         used = np.union1d(used, [1])
     was = entries["timeDiff"][used].astype(np.int64)
     at = stored.at(entries["phyOffset"][used].astype(np.int64), begin + was * 1000)
     since = np.where(used == 1, at if inherited is None else inherited, begin)
     made = was - _seconds(at - since) + _seconds(times.of_all(at) - times.of_all(since))
-    entries["timeDiff"][used] = np.where(
-        (was >= 0) & (made < 0), 0, np.clip(made, javatext.INT32_MIN, javatext.INT32_MAX)
-    )
+    fitting = np.clip(made, javatext.INT32_MIN, javatext.INT32_MAX)
+    entries["timeDiff"][used] = np.where((was >= 0) & (made < 0), 0, fitting)
     return end
 
 
@@ -146,16 +149,12 @@ def move_checkpoint(data: bytearray, times: Times, log_end: int) -> None:
 
 def move_timer_log(data: bytearray, times: Times) -> None:
     """Times of writing in timer log units; the time of delivery is moved by the shift alone."""
-    count = len(data) // timer.TIMER_LOG_UNIT_SIZE
-    units = (
-        np.frombuffer(data, dtypes.TIMER_UNIT_DTYPE, count) if count else np.zeros(0, dtypes.TIMER_UNIT_DTYPE)
-    )
+    units = rows_of(data, dtypes.TIMER_UNIT_DTYPE)
     rows = np.flatnonzero(units["size"] == timer.TIMER_LOG_UNIT_SIZE)
     written = units["currWriteTime"][rows].astype(np.int64)
     made = times.of_all(written)
-    lasts = units["delayedTime"][rows].astype(np.int64) + np.where(
-        are_times(written), written + times.shift - made, 0
-    )
+    later = np.where(are_times(written), written + times.shift - made, 0)
+    lasts = units["delayedTime"][rows].astype(np.int64) + later
     fits = lasts <= javatext.INT32_MAX
     rows = rows[fits]
     units["currWriteTime"][rows], units["delayedTime"][rows] = made[fits], lasts[fits]
@@ -163,15 +162,11 @@ def move_timer_log(data: bytearray, times: Times) -> None:
 
 def move_wheel(data: bytearray, times: Times, precision_ms: int) -> None:
     """The slots of a timer wheel go to the places of their new times; `precision_ms`: a slot's length."""
-    count = len(data) // dtypes.TIMER_SLOT_DTYPE.itemsize
-    if not count:
-        return
-    turn = times.shift // precision_ms
-    slots = np.frombuffer(data, dtypes.TIMER_SLOT_DTYPE, count)
+    turn, slots = times.shift // precision_ms, rows_of(data, dtypes.TIMER_SLOT_DTYPE)
     due = slots["slotTime"].astype(np.int64)
     slots["slotTime"] = np.where(are_times(due * precision_ms), due + turn, due)
     if len(data) == timer.TIMER_WHEEL_SIZE:
-        slots[:] = np.roll(slots, turn % count)
+        slots[:] = np.roll(slots, turn % len(slots))
 
 
 def move_timer_check(data: bytearray, times: Times) -> None:

@@ -198,31 +198,14 @@ def secret_shift(secret: bytes) -> int:
     return -(_LEAST_SHIFT + draw % _SHIFTS) * SECOND
 
 
-SYSTEM_NAMES = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "TBW102",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "BenchmarkTest",
-        magic.FENCE_TOPIC.decode(),
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_PULL",
-        "CID_RMQ_SYS_TRANS",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_SELF_TEST_TOPIC",
-        "rmq_sys_wheel_timer",
-        "rmq_sys_INDEX",
-    }
-)
+SYSTEM_NAMES = frozenset({
+    "SCHEDULE_TOPIC_XXXX", "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest",
+    magic.FENCE_TOPIC.decode(), "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP",
+    "CID_ONSAPI_OWNER", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_PULL", "CID_RMQ_SYS_TRANS",
+    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+    "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_SELF_TEST_TOPIC",
+    "rmq_sys_wheel_timer", "rmq_sys_INDEX",
+})  # fmt: skip
 KEPT_PREFIXES = (
     *("%RETRY%", "%DLQ%", "%LMQ%"),
     *("rmq_sys_REVIVE_LOG_", "rmq_sys_SYNC_BROKER_MEMBER_", "CID_RMQ_SYS_", "RMQ_SYS_", "rmq_sys_"),

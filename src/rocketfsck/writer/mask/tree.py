@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +40,9 @@ from rocketfsck.writer.disk.confined import ConfinedPlace
 from rocketfsck.writer.mask import hashes, moved
 from rocketfsck.writer.mask.names import Pseudonyms, Times
 from rocketfsck.writer.mask.record import mask_json, mask_record, mask_rest
+
+Blocks = Iterable[tuple[int, bytes | bytearray]]
+"""What a file holds, with the position of each piece."""
 
 _PLAIN_OTHERS = frozenset({OtherKind.EPOCH, OtherKind.ABORT_BACKUP})
 _TIMED_OTHERS = frozenset({OtherKind.TIMER_WHEEL, OtherKind.TIMER_CHECK})
@@ -94,17 +98,14 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
             masks.learn(was, _hashes(store, log, target / "commitlog" / log.name))
             stored.learn(was.offset, was.store_timestamp)
             done.copied_count += 1
-    for coded, data in _coded_files(store, names, masks, stored):
-        _write(coded, root / masked_path(coded.relative, names), [(0, data)], names.times)
-        done.copied_count += 1
-    for file in _plain_files(store):
-        _write(file, root / masked_path(file.relative, names), _blocks(file), names.times)
-        done.copied_count += 1
-    for timed, data in _timed_files(store, names.times):
-        _write(timed, root / timed.relative, [(0, data)], names.times)
-        done.copied_count += 1
-    for file in _json_files(store):
-        _write(file, root / masked_path(file.relative, names), _masked_config(file, names), names.times)
+    small = (
+        _coded_files(store, names, masks, stored),
+        ((file, _blocks(file)) for file in _plain_files(store)),
+        _timed_files(store, names.times),
+        ((file, _masked_config(file, names)) for file in _json_files(store)),
+    )
+    for file, blocks in chain.from_iterable(small):
+        _write(file, root / masked_path(file.relative, names), blocks, names.times)
         done.copied_count += 1
     for other in store.others:
         if other.kind not in _PLAIN_OTHERS | _TIMED_OTHERS | _JSON_OTHERS | _CODED_OTHERS:
@@ -115,16 +116,16 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
     done.left_out = list(dict.fromkeys(done.left_out))
     for stray in store.strays:
         found = store.root / stray.relative
-        if found.is_file() and not found.is_symlink() and found.stat().st_size > LENGTH_LIMIT:
-            done.left_out.append((masked_path(stray.relative, names, strays), _too_long(LENGTH_LIMIT)))
-        elif found.is_file() and not found.is_symlink():
-            place = root / masked_path(stray.relative, names, strays)
+        shown = masked_path(stray.relative, names, strays)
+        if not found.is_file() or found.is_symlink():
+            done.left_out.append((shown, "only regular files are copied"))
+        elif found.stat().st_size > LENGTH_LIMIT:
+            done.left_out.append((shown, _too_long(LENGTH_LIMIT)))
+        else:
+            place = root / shown
             fileops.make_directories(place.parent)
             fileops.create(place, found.stat().st_size)
             done.copied_count += 1
-        else:
-            shown = masked_path(stray.relative, names, strays)
-            done.left_out.append((shown, "only regular files are copied"))
     return done
 
 
@@ -169,7 +170,7 @@ def _hashes(store: Store, file: MappedFile, path: Path) -> hashes.FileHashes:
 
 def _coded_files(
     store: Store, names: Pseudonyms, masks: hashes.HashMasks, stored: moved.StoreTimes
-) -> Iterator[tuple[StoreFile, bytearray]]:
+) -> Iterator[tuple[StoreFile, Blocks]]:
     """The files that hold hashes, with those of the copy, and its times."""
     times = names.times
     ext_places: dict[tuple[str, int], set[int]] = {}
@@ -180,15 +181,14 @@ def _coded_files(
             places.update(hashes.mask_units(data, dtypes.unit_dtype(queue.kind), masks).tolist())
             if not times.stay:
                 moved.move_units(data, dtypes.unit_dtype(queue.kind), stored)
-            yield file, data
+            yield file, [(0, data)]
     for ext in store.ext_queues:
         for file in _short(ext.files, CODED_LIMIT):
             data, start = _content(file), file.start_offset or 0
             wanted = sorted(ext_places.get((ext.topic, ext.queue_id), set()))
-            moved.move_ext(
-                data, hashes.mask_ext(data, [place - start for place in wanted], masks, names), times
-            )
-            yield file, data
+            found = hashes.mask_ext(data, [place - start for place in wanted], masks, names)
+            moved.move_ext(data, found, times)
+            yield file, [(0, data)]
     end: int | None = None
     for number, index in enumerate(store.indexes):
         if index.size > CODED_LIMIT:
@@ -202,7 +202,7 @@ def _coded_files(
             seed=int.from_bytes(names.secret) + number,
         )
         end = moved.move_index(data, max(store.geometry.slot_count, 1), stored, end)
-        yield index, data
+        yield index, [(0, data)]
     for other in store.others:
         for item in _short(other.files, CODED_LIMIT) if other.kind in _CODED_OTHERS else ():
             data = _content(item)
@@ -213,7 +213,7 @@ def _coded_files(
                 hashes.mask_units(data, dtypes.BATCH_UNIT_DTYPE, masks, in_log=False)
                 if not times.stay:
                     moved.move_units(data, dtypes.BATCH_UNIT_DTYPE, stored, in_log=False)
-            yield item, data
+            yield item, [(0, data)]
 
 
 _File = TypeVar("_File", bound=StoreFile)
@@ -257,13 +257,13 @@ def _content(file: StoreFile, least: int = 0) -> bytearray:
     return data
 
 
-def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytearray]]:
+def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, Blocks]]:
     """The files of times and places alone, with the times of the copy."""
     if store.checkpoint is not None and store.checkpoint.size <= TIMED_LIMIT:
         data = _content(store.checkpoint)
         ends = [(file.start_offset or 0) + file.size for file in store.commitlog.files]
         moved.move_checkpoint(data, times, max(ends, default=0))
-        yield store.checkpoint, data
+        yield store.checkpoint, [(0, data)]
     precision = timer.DEFAULT_PRECISION_MS if times.stay else _precision(store)
     for other in (other for other in store.others if other.kind in _TIMED_OTHERS):
         for file in _short(other.files, TIMED_LIMIT):
@@ -274,7 +274,7 @@ def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytear
                 moved.move_timer_check(data, times)
             else:
                 moved.move_wheel(data, times, precision)
-            yield file, data
+            yield file, [(0, data)]
 
 
 def _precision(store: Store) -> int:
@@ -289,16 +289,16 @@ def _precision(store: Store) -> int:
 
 def _plain_files(store: Store) -> Iterator[StoreFile]:
     yield from (file for file in (store.abort, store.lock) if file is not None and file.size <= CONFIG_LIMIT)
-    for other in store.others:
-        if other.kind in _PLAIN_OTHERS:
-            yield from _short(other.files, CONFIG_LIMIT)
+    yield from _short(_other_files(store, _PLAIN_OTHERS), CONFIG_LIMIT)
 
 
 def _json_files(store: Store) -> Iterator[StoreFile]:
     yield from _short(store.configs, CONFIG_LIMIT)
-    for other in store.others:
-        if other.kind in _JSON_OTHERS:
-            yield from _short(other.files, CONFIG_LIMIT)
+    yield from _short(_other_files(store, _JSON_OTHERS), CONFIG_LIMIT)
+
+
+def _other_files(store: Store, kinds: frozenset[OtherKind]) -> Iterator[StoreFile]:
+    return (file for other in store.others if other.kind in kinds for file in other.files)
 
 
 def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
@@ -362,20 +362,15 @@ def _span(start: int, length: int, size: int) -> tuple[int, int]:
     return begin, min(begin + max(length, 0), size)
 
 
-def _write(
-    file: StoreFile, place: ConfinedPlace, blocks: Iterable[tuple[int, bytes | bytearray]], times: Times
-) -> None:
+def _write(file: StoreFile, place: ConfinedPlace, blocks: Blocks, times: Times) -> None:
     """A new file of these blocks; zeros become holes. The file has the length and time of its original."""
     fileops.make_directories(place.parent)
-    descriptor = fileops.create_file(place)
-    try:
+    with fileops.held(fileops.create_file(place)) as descriptor:
         for pos, data in blocks:
             for at in range(0, len(data), _BLOCK):
                 part = data[at : at + _BLOCK]
                 if part.strip(b"\0"):
                     fileops.write_all(descriptor, part, pos + at)
-    finally:
-        os.close(descriptor)
     fileops.truncate(place, file.size)
     modified = times.of_file(file.mtime_ns)
     fileops.set_times(place, modified, modified)

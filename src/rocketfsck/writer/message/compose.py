@@ -14,6 +14,7 @@ from rocketfsck.formats import columns, javatext, magic, record, timer
 from rocketfsck.formats import properties as props
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.writer.message import messages
+from rocketfsck.writer.message.messages import Kind, MessageError
 from rocketfsck.writer.options import WriteOptions
 
 MAX_NAME_SIZE = 255
@@ -23,9 +24,9 @@ NOT_MULTI_DISPATCHED = (messages.RETRY_PREFIX, "rmq_sys_", timer.SCHEDULE_TOPIC)
 """Topics that begin so are not dispatched to the queues that their messages list."""
 
 _TRANSACTION_BITS = {
-    messages.Kind.PREPARED: magic.TRANSACTION_PREPARED,
-    messages.Kind.COMMIT: magic.TRANSACTION_COMMIT,
-    messages.Kind.ROLLBACK: magic.TRANSACTION_ROLLBACK,
+    Kind.PREPARED: magic.TRANSACTION_PREPARED,
+    Kind.COMMIT: magic.TRANSACTION_COMMIT,
+    Kind.ROLLBACK: magic.TRANSACTION_ROLLBACK,
 }
 _RANGES = (
     ("queue_id", 0, javatext.INT32_MAX),
@@ -79,84 +80,78 @@ def compose(message: messages.OutgoingMessage, options: WriteOptions) -> tuple[D
     _check_numbers(message)
     _check_hosts(message, dialect)
     draft = _plain_draft(message, options)
-    if message.kind is messages.Kind.LEGACY_BATCH:
+    if message.kind is Kind.LEGACY_BATCH:
         return tuple(_unpacked(draft, dialect, options))
-    if message.kind is messages.Kind.INNER_BATCH:
+    if message.kind is Kind.INNER_BATCH:
         return (_inner_batch(draft, options),)
     if message.items:
-        raise messages.MessageError(f"items in a {message.kind.value} message")
-    if message.kind is messages.Kind.HALF:
+        raise MessageError(f"items in a {message.kind.value} message")
+    if message.kind is Kind.HALF:
         return (_half(draft, options),)
-    return (draft if message.kind is messages.Kind.DELIVERED else _delayed(draft, options),)
+    return (draft if message.kind is Kind.DELIVERED else _delayed(draft, options),)
 
 
 def _check_numbers(message: messages.OutgoingMessage) -> None:
     for name, least, most in _RANGES:
         value = getattr(message, name)
         if type(value) is not int or not least <= value <= most:
-            raise messages.MessageError(f"{name} is {value!r}: needs {least} to {most}")
+            raise MessageError(f"{name} is {value!r}: needs {least} to {most}")
     born = message.born_timestamp
     if born is not None and not javatext.INT64_MIN <= born <= javatext.INT64_MAX:
-        raise messages.MessageError(
-            f"born_timestamp is {born!r}: needs {javatext.INT64_MIN} to {javatext.INT64_MAX}"
-        )
+        raise MessageError(f"born_timestamp is {born!r}: needs {javatext.INT64_MIN} to {javatext.INT64_MAX}")
 
 
 def _check_hosts(message: messages.OutgoingMessage, dialect: Dialect) -> None:
     for name, host in (("born_host", message.born_host), ("store_host", message.store_host)):
         if len(host.address) not in (4, 16) or not 0 <= host.port <= 65535:
-            raise messages.MessageError(f"{name} is {host!r}: no address of 4 or 16 bytes with a port")
+            raise MessageError(f"{name} is {host!r}: no address of 4 or 16 bytes with a port")
         if len(host.address) == 16 and not dialect.ipv6_hosts:
-            raise messages.MessageError(f"{name} is IPv6, which {dialect.version} does not store")
+            raise MessageError(f"{name} is IPv6, which {dialect.version} does not store")
 
 
 def _sys_flag(message: messages.OutgoingMessage) -> int:
     sys_flag = message.sys_flag
-    if sys_flag & (magic.NEED_UNWRAP | magic.INNER_BATCH) and message.kind is not messages.Kind.INNER_BATCH:
-        raise messages.MessageError(
+    if sys_flag & (magic.NEED_UNWRAP | magic.INNER_BATCH) and message.kind is not Kind.INNER_BATCH:
+        raise MessageError(
             f"sys_flag {sys_flag:#x} has the inner batch bit, but the kind is {message.kind.value}"
         )
     if sys_flag & magic.COMPRESSION_TYPE_MASK and not sys_flag & magic.COMPRESSED:
-        raise messages.MessageError(
-            f"sys_flag {sys_flag:#x} has a compression type without the compressed bit"
-        )
+        raise MessageError(f"sys_flag {sys_flag:#x} has a compression type without the compressed bit")
     if sys_flag & magic.COMPRESSION_TYPE_MASK > 0x300:
-        raise messages.MessageError(f"sys_flag {sys_flag:#x} has an undefined compression type")
+        raise MessageError(f"sys_flag {sys_flag:#x} has an undefined compression type")
     # Brokers before 4.9.4 do not know compression types but store what the producer says.
     given = sys_flag & magic.TRANSACTION_MASK
     bits = _TRANSACTION_BITS.get(
-        message.kind, given if message.kind is messages.Kind.NORMAL else magic.TRANSACTION_NOT
+        message.kind, given if message.kind is Kind.NORMAL else magic.TRANSACTION_NOT
     )
     if given not in (magic.TRANSACTION_NOT, bits):
-        raise messages.MessageError(f"sys_flag {sys_flag:#x} does not fit a {message.kind.value} message")
+        raise MessageError(f"sys_flag {sys_flag:#x} does not fit a {message.kind.value} message")
     return sys_flag & ~magic.TRANSACTION_MASK | bits
 
 
 def _check_name(name: str, what: str) -> bytes:
     encoded = javatext.java_encode(name)
     if not encoded or name in (".", "..") or "/" in name or "\0" in name:
-        raise messages.MessageError(f"{what} {name!r} cannot be a directory's name")
+        raise MessageError(f"{what} {name!r} cannot be a directory's name")
     if len(encoded) > MAX_NAME_SIZE:
-        raise messages.MessageError(f"{what} of {len(encoded)} bytes: the limit is {MAX_NAME_SIZE}")
+        raise MessageError(f"{what} of {len(encoded)} bytes: the limit is {MAX_NAME_SIZE}")
     return encoded
 
 
 def _topic(topic: str, message: messages.OutgoingMessage, dialect: Dialect) -> tuple[bytes, int]:
     encoded = _check_name(topic, "topic")
     if encoded.decode() != topic:
-        raise messages.MessageError(f"topic {topic!r} is not text that UTF-8 can hold")
+        raise MessageError(f"topic {topic!r} is not text that UTF-8 can hold")
     if javatext.utf16_length(topic) <= magic.MAX_TOPIC_SIZE_V1:
         if len(encoded) > magic.MAX_TOPIC_SIZE_V1:
-            raise messages.MessageError(
-                f"topic of {len(encoded)} bytes: the broker would write a negative length"
-            )
+            raise MessageError(f"topic of {len(encoded)} bytes: the broker would write a negative length")
         return encoded, magic.MAGIC_V1
     if (
         not dialect.v2_allowed
         or not topic.startswith(messages.RETRY_PREFIX)
-        or message.kind is messages.Kind.LEGACY_BATCH
+        or message.kind is Kind.LEGACY_BATCH
     ):
-        raise messages.MessageError(
+        raise MessageError(
             f"topic of {javatext.utf16_length(topic)} characters: the limit is {magic.MAX_TOPIC_SIZE_V1}"
         )
     assert len(encoded) <= magic.MAX_TOPIC_SIZE_V2
@@ -189,7 +184,7 @@ def _plain_draft(message: messages.OutgoingMessage, options: WriteOptions) -> Dr
         message_count=int(transaction in (magic.TRANSACTION_NOT, magic.TRANSACTION_COMMIT)),
     )
     if message.multi_dispatch and not takes_multi_dispatch(message.topic, options):
-        raise messages.MessageError("multi_dispatch, which the settings of this store or topic exclude")
+        raise MessageError("multi_dispatch, which the settings of this store or topic exclude")
     _check_inner_properties(draft, options)
     _check_multi_dispatch(draft, options)
     return draft
@@ -218,46 +213,42 @@ def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
     if not names:
         return
     if (
-        draft.message.kind is not messages.Kind.NORMAL
+        draft.message.kind is not Kind.NORMAL
         or not draft.message_count
         or draft.topic in options.batch_topics
     ):
-        raise messages.MessageError(
-            "only normal messages of ordinary topics are dispatched to several queues"
-        )
+        raise MessageError("only normal messages of ordinary topics are dispatched to several queues")
     for name in names:
         _check_name(name, "queue")
         if not name.startswith(messages.LMQ_PREFIX) and options.dialect.light_queues_only:
-            raise messages.MessageError(
+            raise MessageError(
                 f"queue {name!r}: {options.dialect.version} dispatches to {messages.LMQ_PREFIX}* only"
             )
         if name in options.batch_topics:
-            raise messages.MessageError(f"queue {name!r} belongs to a batch topic")
+            raise MessageError(f"queue {name!r} belongs to a batch topic")
         if (name, multi_dispatch_queue_id(name, draft.queue_id)) == (draft.topic, draft.queue_id):
-            raise messages.MessageError(f"queue {name!r} is the message's own")
+            raise MessageError(f"queue {name!r} is the message's own")
     if len(set(names)) != len(names):
-        raise messages.MessageError("the multi-dispatch list names a queue twice")
+        raise MessageError("the multi-dispatch list names a queue twice")
 
 
 def _check_inner_properties(draft: Draft, options: WriteOptions) -> None:
     """INNER_NUM and INNER_BASE make a record an inner batch to the dispatcher, whatever its sysFlag says."""
-    if options.dialect.batch_queues and draft.message.kind is not messages.Kind.INNER_BATCH:
+    if options.dialect.batch_queues and draft.message.kind is not Kind.INNER_BATCH:
         properties = messages.as_map(draft.properties, options.dialect)
         if props.INNER_NUM in properties and props.INNER_BASE in properties:
-            raise messages.MessageError("INNER_NUM and INNER_BASE outside an inner batch")
+            raise MessageError("INNER_NUM and INNER_BASE outside an inner batch")
 
 
 def _half(draft: Draft, options: WriteOptions) -> Draft:
     dialect = options.dialect
     if not dialect.half_topic:
-        raise messages.MessageError(
-            f"{dialect.version} has no half topic: its prepared records are in the real topic"
-        )
+        raise MessageError(f"{dialect.version} has no half topic: its prepared records are in the real topic")
     if props.INNER_MULTI_DISPATCH in messages.as_map(draft.properties, dialect) and options.multi_dispatch:
-        raise messages.MessageError("a half message cannot be dispatched to several queues")
+        raise MessageError("a half message cannot be dispatched to several queues")
     properties = messages.as_map(draft.properties, dialect)
     if props.DELAY in properties:
-        raise messages.MessageError("a half message cannot be delayed")
+        raise MessageError("a half message cannot be delayed")
     added = {props.REAL_TOPIC: draft.topic, props.REAL_QID: str(draft.queue_id)}
     if props.TRAN_MSG not in properties:
         added[props.TRAN_MSG] = "true"
@@ -285,14 +276,14 @@ def _delayed(draft: Draft, options: WriteOptions) -> Draft:
         return draft
     level = javatext.parse_int32(text)
     if level is None:
-        raise messages.MessageError(f"DELAY is {text!r}, not a number")
+        raise MessageError(f"DELAY is {text!r}, not a number")
     if level <= 0 or draft.topic == timer.SCHEDULE_TOPIC:
         return draft
     if multi_dispatch_names(draft, options):
-        raise messages.MessageError("a delayed message cannot be dispatched to several queues")
+        raise MessageError("a delayed message cannot be dispatched to several queues")
     level = min(level, max(options.delay_levels, default=0))
     if level <= 0:
-        raise messages.MessageError("a delayed message, but there are no delay levels")
+        raise MessageError("a delayed message, but there are no delay levels")
     added = {props.DELAY: str(level), props.REAL_TOPIC: draft.topic, props.REAL_QID: str(draft.queue_id)}
     return _moved(draft, timer.SCHEDULE_TOPIC, timer.delay_queue_id(level), added, options.dialect)
 
@@ -300,19 +291,19 @@ def _delayed(draft: Draft, options: WriteOptions) -> Draft:
 def _check_batch(draft: Draft) -> tuple[record.InnerItem, ...]:
     message = draft.message
     if message.body:
-        raise messages.MessageError("a batch has items, not a body")
+        raise MessageError("a batch has items, not a body")
     if not message.items:
-        raise messages.MessageError("a batch without items")
+        raise MessageError("a batch without items")
     if message.delay_level:
-        raise messages.MessageError("a batch cannot be delayed")
+        raise MessageError("a batch cannot be delayed")
     return message.items
 
 
 def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable[Draft]:
     if not dialect.legacy_batch:
-        raise messages.MessageError(f"{dialect.version} has no batches")
+        raise MessageError(f"{dialect.version} has no batches")
     if draft.topic in options.batch_topics:
-        raise messages.MessageError(f"a legacy batch in the batch topic {draft.topic}")
+        raise MessageError(f"a legacy batch in the batch topic {draft.topic}")
     shared = _shared_properties(draft, options)
     separator = props.PROPERTY_SEPARATOR.encode()
     for item in _check_batch(draft):
@@ -340,11 +331,9 @@ def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
 def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:
     items = _check_batch(draft)
     if draft.topic not in options.batch_topics:
-        raise messages.MessageError(f"an inner batch, but {draft.topic} is not among the batch topics")
+        raise MessageError(f"an inner batch, but {draft.topic} is not among the batch topics")
     if len(items) > javatext.INT16_MAX:
-        raise messages.MessageError(
-            f"an inner batch of {len(items):,} messages: the limit is {javatext.INT16_MAX:,}"
-        )
+        raise MessageError(f"an inner batch of {len(items):,} messages: the limit is {javatext.INT16_MAX:,}")
     added = {props.INNER_NUM: str(len(items))}
     return replace(
         draft,

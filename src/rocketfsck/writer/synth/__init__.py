@@ -30,7 +30,7 @@ from rocketfsck.writer.synth.plan import (
     parse_mix,
 )
 from rocketfsck.writer.synth.stories import INNER_TOPIC, Storyteller
-from rocketfsck.writer.writing import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store
+from rocketfsck.writer.writing import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store, tell
 
 MAX_START_TIME = 32_503_680_000_000  # the year 3000
 MAX_MESSAGES = 1 << 40
@@ -115,9 +115,7 @@ def story_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
         with phase(WRITING, size) as at:
             while writer.message_count < limit and (size is None or writer.log.max_offset - start < size):
                 records = put(writer, message)
-                if on_put is not None:
-                    for record in records:
-                        on_put(record)
+                tell(records, on_put)
                 if writer.message_count % PROGRESS_EVERY == 0:
                     at.at(writer.log.max_offset - start)
                 message = story.send(records)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats import consumequeue, dtypes, indexfile, javatext, properties, record
+from rocketfsck.formats import consumequeue, dtypes, javatext, properties, record
 from rocketfsck.progress import Phase, phase
 from rocketfsck.scan.machine.jit import chosen
 from rocketfsck.scan.synth import compiled as kernels
@@ -26,7 +26,7 @@ from rocketfsck.scan.synth.draws import Columns, Parameters, Words, mix
 from rocketfsck.scan.units import put_entries
 from rocketfsck.writer.commitlog import CommitLog, make_room, write_at
 from rocketfsck.writer.consumequeue import QueueState, put_unit
-from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key
+from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key, write_entries
 from rocketfsck.writer.manifest import crc32, crc32_of_zeros
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import CheckpointState, StoreWriter
@@ -274,17 +274,14 @@ class _Bulk:
         for number in seen.tolist():
             end = int(ends[number])
             self._append_queue(number, units[end - int(counts[number]) : end].view(np.uint8).data)
-        reach = columns.offset[:count] + (columns.size[:count] if self._reach_is_end else 0)
+        reach_is_end = self.plan.dialect.max_physic_offset_is_end
+        reach = columns.offset[:count] + (columns.size[:count] if reach_is_end else 0)
         last = np.zeros(len(self.next_offset), np.int64)
         last[queue] = reach  # of equal places the last one stays
         for number in seen.tolist():
             state = self.queues[number]
             state.max_physic_offset = int(last[number])
             state.next_offset = int(self.next_offset[number])
-
-    @property
-    def _reach_is_end(self) -> bool:
-        return self.plan.dialect.max_physic_offset_is_end
 
     def _append_queue(self, number: int, data: memoryview) -> None:
         state = self.queues.get(number)
@@ -347,9 +344,7 @@ class _Bulk:
             index_count=header.index_count + count,
         )
         if len(file.pending) >= INDEX_CHUNK_SIZE:
-            first = file.next_entry - len(file.pending) // indexfile.ENTRY_SIZE
-            write_at(file.path, file.pending, indexfile.entry_pos(first, service.slot_count))
-            file.pending.clear()
+            write_entries(service, file)
 
 
 def _remember(log: CommitLog, data: memoryview, sizes: NDArray[np.int64]) -> None:

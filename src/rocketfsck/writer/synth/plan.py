@@ -35,26 +35,7 @@ from rocketfsck.formats import properties as props
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.formats.record import Host
-from rocketfsck.scan.synth.draws import (
-    DRAW_BODY,
-    DRAW_BORN,
-    DRAW_PRODUCER,
-    DRAW_QUEUE,
-    DRAW_TAG,
-    DRAW_TOPIC,
-    GOLDEN,
-    TEXT,
-    below,
-    choose,
-    draw,
-    drawn_body_size,
-    drawn_content,
-    drawn_step,
-    drawn_word,
-    drawn_word_count,
-    mix,
-    month_start,
-)
+from rocketfsck.scan.synth import draws
 from rocketfsck.writer.message.messages import DEFAULT_STORE_HOST
 from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
 
@@ -67,12 +48,17 @@ ZIPF_TENTHS_LIMIT = 30
 
 def message_key(seed: int, number: int) -> int:
     """The key of message `number`; `seed` any integer."""
-    return draw(mix(seed), number)
+    return draws.draw(draws.mix(seed), number)
+
+
+def drawn_below(key: int, what: int, limit: int) -> int:
+    """The draw `what` of a message, as a number below a limit."""
+    return draws.below(draws.draw(key, what), limit)
 
 
 def step_of(seed: int, number: int, most: int) -> int:
     """The clock's step before message `number`, in -most .. most ms."""
-    return drawn_step(mix(seed ^ STEP_STREAM), number, most)
+    return draws.drawn_step(draws.mix(seed ^ STEP_STREAM), number, most)
 
 
 def integer_root(value: int, degree: int) -> int:
@@ -104,7 +90,7 @@ class AliasTable:
     aliases: tuple[int, ...]
 
     def choose(self, value: int) -> int:
-        return choose(value, self.thresholds, self.aliases)
+        return draws.choose(value, self.thresholds, self.aliases)
 
 
 def alias_table(weights: Sequence[int]) -> AliasTable:
@@ -381,7 +367,7 @@ def make_plan(seed: int, mix: Mix, options: WriteOptions, start_time: int) -> Sy
 def _producer(number: int, dialect: Dialect) -> Producer:
     address = bytes((10, 1 + (number >> 16), number >> 8 & 0xFF, number & 0xFF))
     pid = 1000 + number if dialect.unique_key_has_low_pid else 0
-    loader = mix(number) & 0xFFFFFFFF
+    loader = draws.mix(number) & 0xFFFFFFFF
     prefix = f"{address.hex()}{pid & 0xFFFF:04x}{loader:08x}".upper()
     return Producer(Host(address, 40_000 + number % 20_000), prefix)
 
@@ -431,23 +417,20 @@ def basics(plan: SynthesisPlan, number: int, store_timestamp: int) -> Basics:
     return Basics(
         number=number,
         key=key,
-        topic=plan.topics[plan.topic_table.choose(draw(key, DRAW_TOPIC))],
-        queue_id=below(draw(key, DRAW_QUEUE), plan.mix.queues),
-        producer=plan.producers[below(draw(key, DRAW_PRODUCER), plan.mix.producers)],
-        born_timestamp=max(store_timestamp - below(draw(key, DRAW_BORN), BORN_DELAY_LIMIT), 0),
+        topic=plan.topics[plan.topic_table.choose(draws.draw(key, draws.DRAW_TOPIC))],
+        queue_id=drawn_below(key, draws.DRAW_QUEUE, plan.mix.queues),
+        producer=plan.producers[drawn_below(key, draws.DRAW_PRODUCER, plan.mix.producers)],
+        born_timestamp=max(store_timestamp - drawn_below(key, draws.DRAW_BORN, BORN_DELAY_LIMIT), 0),
         store_timestamp=store_timestamp,
     )
 
 
-def body_size(plan: SynthesisPlan, key: int) -> int:
-    """Bytes of the body of the message of this key."""
+def body(plan: SynthesisPlan, key: int, most: int = MAX_BELOW) -> bytes:
+    """The body of the message of this key, of so many bytes at most."""
     sizes = plan.mix.body
-    return drawn_body_size(key, sizes.low, sizes.high, sizes.octaves)
-
-
-def is_text(plan: SynthesisPlan, key: int) -> bool:
-    """Whether the body is text rather than random bytes."""
-    return drawn_content(key, CONTENTS.index(plan.mix.content)) == TEXT
+    size = draws.drawn_body_size(key, sizes.low, sizes.high, sizes.octaves)
+    is_text = draws.drawn_content(key, CONTENTS.index(plan.mix.content)) == draws.TEXT
+    return body_bytes(key, min(size, most), text=is_text)
 
 
 def body_bytes(key: int, size: int, *, text: bool) -> bytes:
@@ -458,8 +441,8 @@ def body_bytes(key: int, size: int, *, text: bool) -> bytes:
     """
 
     words = -(-size // (64 if text else 8))
-    numbers = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(GOLDEN)
-    data = mix(numbers + np.uint64(draw(key, DRAW_BODY))).astype("<u8")
+    numbers = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(draws.GOLDEN)
+    data = draws.mix(numbers + np.uint64(draws.draw(key, draws.DRAW_BODY))).astype("<u8")
     if text:
         pieces = np.frombuffer(FRAGMENTS, "S8")
         data = pieces[data.view(np.uint8) & 63]
@@ -471,19 +454,19 @@ def body_bytes(key: int, size: int, *, text: bool) -> bytes:
 def key_words(plan: SynthesisPlan, key: int) -> list[str]:
     """The words of KEYS."""
     by_rank = plan.mix.skew == "zipf"
-    count = drawn_word_count(key, *plan.mix.keys)
-    return [f"{WORD_PREFIX}{drawn_word(key, place, plan.mix.words, by_rank)}" for place in range(count)]
+    count = draws.drawn_word_count(key, *plan.mix.keys)
+    return [f"{WORD_PREFIX}{draws.drawn_word(key, place, plan.mix.words, by_rank)}" for place in range(count)]
 
 
 def tag(plan: SynthesisPlan, key: int) -> str | None:
     """TAGS, None for a message without."""
-    chosen = below(draw(key, DRAW_TAG), plan.mix.tags + 1)
+    chosen = drawn_below(key, draws.DRAW_TAG, plan.mix.tags + 1)
     return f"{TAG_PREFIX}{chosen}" if chosen else None
 
 
 def unique_key(found: Basics) -> str:
     """The uniqID that the producer gave: its prefix, ms since the month began, a counter (reference 7.2)."""
-    span = found.born_timestamp - month_start(found.born_timestamp)
+    span = found.born_timestamp - draws.month_start(found.born_timestamp)
     return f"{found.producer.unique_prefix}{span:08X}{found.number & 0xFFFF:04X}"
 
 

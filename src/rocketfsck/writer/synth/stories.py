@@ -19,8 +19,10 @@ from rocketfsck.scan.synth import draws
 from rocketfsck.writer.manifest import PutRecord
 from rocketfsck.writer.message import messages
 from rocketfsck.writer.message.compose import takes_multi_dispatch
+from rocketfsck.writer.message.messages import Kind, OutgoingMessage
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.synth import plan as synth_plan
+from rocketfsck.writer.synth.plan import Basics, SynthesisPlan
 
 INNER_TOPIC = "SynthBatch"
 GROUPS = 3
@@ -36,13 +38,13 @@ _ZSTD_BLOCK = 1 << 17
 _LONG_GROUP = "g" * 130
 _IPV6 = bytes.fromhex("20010db8000000000000000000000000")
 
-Story = Generator[messages.OutgoingMessage, list[PutRecord], None]
+Story = Generator[OutgoingMessage, list[PutRecord], None]
 """Yields messages and is sent the records that each became."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    message: messages.OutgoingMessage
+    message: OutgoingMessage
     physical_offset: int
     queue_offset: int
 
@@ -51,7 +53,7 @@ class _Half:
 class Storyteller:
     """Tells the messages of a plan, in order."""
 
-    plan: synth_plan.SynthesisPlan
+    plan: SynthesisPlan
     options: WriteOptions
     halves: deque[_Half] = field(default_factory=deque)
 
@@ -66,9 +68,7 @@ class Storyteller:
             number += 1
 
 
-def kinds_of(
-    plan: synth_plan.SynthesisPlan, options: WriteOptions
-) -> tuple[tuple[str, ...], synth_plan.AliasTable]:
+def kinds_of(plan: SynthesisPlan, options: WriteOptions) -> tuple[tuple[str, ...], synth_plan.AliasTable]:
     """The kinds that the mix has shares of, and the table that chooses one of them; what the version or the
     settings do not have counts as normal."""
     missing = {kind for kind, there in _NEEDS.items() if not there(options)}
@@ -90,13 +90,11 @@ _NEEDS: Mapping[str, Callable[[WriteOptions], bool]] = {
 }
 
 
-def _normal_message(teller: Storyteller, found: synth_plan.Basics) -> messages.OutgoingMessage:
+def _normal_message(teller: Storyteller, found: Basics) -> OutgoingMessage:
     plan = teller.plan
-    return messages.OutgoingMessage(
+    return OutgoingMessage(
         topic=found.topic,
-        body=synth_plan.body_bytes(
-            found.key, synth_plan.body_size(plan, found.key), text=synth_plan.is_text(plan, found.key)
-        ),
+        body=synth_plan.body(plan, found.key),
         store_timestamp=found.store_timestamp,
         queue_id=found.queue_id,
         properties=synth_plan.normal_properties(plan, found),
@@ -106,49 +104,40 @@ def _normal_message(teller: Storyteller, found: synth_plan.Basics) -> messages.O
     )
 
 
-def _normal(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _normal(teller: Storyteller, found: Basics) -> Story:
     yield _normal_message(teller, found)
 
 
-def _delay(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _delay(teller: Storyteller, found: Basics) -> Story:
     levels = max(teller.options.delay_levels, default=0)
     message = _normal_message(teller, found)
-    yield (
-        replace(message, delay_level=1 + draws.below(draws.draw(found.key, draws.DRAW_CHOICE), levels))
-        if levels
-        else message
-    )
+    level = 1 + synth_plan.drawn_below(found.key, draws.DRAW_CHOICE, levels) if levels else 0
+    yield replace(message, delay_level=level)
 
 
-def _delivered(teller: Storyteller, found: synth_plan.Basics) -> Story:
-    yield replace(_normal_message(teller, found), kind=messages.Kind.DELIVERED)
+def _delivered(teller: Storyteller, found: Basics) -> Story:
+    yield replace(_normal_message(teller, found), kind=Kind.DELIVERED)
 
 
-def _group(found: synth_plan.Basics) -> int:
-    return draws.below(draws.draw(found.key, draws.DRAW_CHOICE), GROUPS)
+def _group(found: Basics) -> int:
+    return synth_plan.drawn_below(found.key, draws.DRAW_CHOICE, GROUPS)
 
 
-def _retry(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _retry(teller: Storyteller, found: Basics) -> Story:
+    times = 1 + synth_plan.drawn_below(found.key, draws.DRAW_COUNT, 16)
+    yield _again(teller, found, messages.RETRY_PREFIX, times)
+
+
+def _dlq(teller: Storyteller, found: Basics) -> Story:
+    yield _again(teller, found, "%DLQ%", 16)
+
+
+def _again(teller: Storyteller, found: Basics, prefix: str, times: int) -> OutgoingMessage:
+    """A message that was not consumed so many times, in the topic that a group has for these."""
     message = _normal_message(teller, found)
-    properties = _with(message.properties, {"RETRY_TOPIC": found.topic, "ORIGIN_MESSAGE_ID": _id(found)})
-    yield replace(
-        message,
-        topic=f"{messages.RETRY_PREFIX}group{_group(found)}",
-        queue_id=0,
-        properties=properties,
-        reconsume_times=1 + draws.below(draws.draw(found.key, draws.DRAW_COUNT), 16),
-    )
-
-
-def _dlq(teller: Storyteller, found: synth_plan.Basics) -> Story:
-    message = _normal_message(teller, found)
-    properties = _with(message.properties, {"RETRY_TOPIC": found.topic, "ORIGIN_MESSAGE_ID": _id(found)})
-    topic = f"%DLQ%group{_group(found)}"
-    yield replace(message, topic=topic, queue_id=0, properties=properties, reconsume_times=16)
-
-
-def _id(found: synth_plan.Basics) -> str:
-    return f"{found.key:032X}"
+    origin = {"RETRY_TOPIC": found.topic, "ORIGIN_MESSAGE_ID": f"{found.key:032X}"}
+    topic, properties = f"{prefix}group{_group(found)}", _with(message.properties, origin)
+    return replace(message, topic=topic, queue_id=0, properties=properties, reconsume_times=times)
 
 
 def _with(properties: messages.Properties, added: Mapping[str, str]) -> messages.Properties:
@@ -156,22 +145,22 @@ def _with(properties: messages.Properties, added: Mapping[str, str]) -> messages
     return {**properties, **added}
 
 
-def _transaction(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _transaction(teller: Storyteller, found: Basics) -> Story:
     plain = _normal_message(teller, found)
     message = replace(plain, properties=_with(plain.properties, {TRAN_MSG: "true", PGROUP: "group"}))
     old = not teller.plan.dialect.half_topic
-    records = yield replace(message, kind=messages.Kind.PREPARED if old else messages.Kind.HALF)
+    records = yield replace(message, kind=Kind.PREPARED if old else Kind.HALF)
     placed = records[0]
     teller.halves.append(_Half(message, placed.physical_offset, placed.queue_offset))
     if len(teller.halves) <= OPEN_TRANSACTIONS:
         return
     half = teller.halves.popleft()
-    committed = draws.below(draws.draw(found.key, draws.DRAW_VARIANT), 4) > 0
+    committed = synth_plan.drawn_below(found.key, draws.DRAW_VARIANT, 4) > 0
     ended = replace(
         half.message,
         store_timestamp=found.store_timestamp,
         prepared_transaction_offset=half.physical_offset,
-        kind=messages.Kind.COMMIT if committed else messages.Kind.ROLLBACK,
+        kind=Kind.COMMIT if committed else Kind.ROLLBACK,
     )
     if old:
         yield ended if committed else replace(ended, body=b"")
@@ -183,64 +172,49 @@ def _transaction(teller: Storyteller, found: synth_plan.Basics) -> Story:
     yield replace(done, store_host=teller.plan.store_host, born_host=teller.plan.store_host)
 
 
-def _batch_items(teller: Storyteller, found: synth_plan.Basics) -> tuple[InnerItem, ...]:
-    count = 1 + draws.below(draws.draw(found.key, draws.DRAW_COUNT), MAX_ITEMS)
+def _batch_items(teller: Storyteller, found: Basics) -> tuple[InnerItem, ...]:
+    count = 1 + synth_plan.drawn_below(found.key, draws.DRAW_COUNT, MAX_ITEMS)
     return tuple(_item(teller, found, place) for place in range(count))
 
 
-def _item(teller: Storyteller, found: synth_plan.Basics, place: int) -> InnerItem:
+def _item(teller: Storyteller, found: Basics, place: int) -> InnerItem:
     key = draws.draw(found.key, draws.DRAW_FIRST_ITEM + place)
     own = replace(found, key=key)
-    size = min(synth_plan.body_size(teller.plan, key), _MAX_ITEM_BODY)
     properties = synth_plan.normal_properties(teller.plan, own)
     properties[UNIQ_KEY] = f"{properties[UNIQ_KEY][:-4]}{key & 0xFFFF:04X}"
-    return InnerItem(
-        synth_plan.body_bytes(key, size, text=synth_plan.is_text(teller.plan, key)),
-        serialize_properties(properties, trailing_separator=True),
-    )
+    body = synth_plan.body(teller.plan, key, _MAX_ITEM_BODY)
+    return InnerItem(body, serialize_properties(properties, trailing_separator=True))
 
 
-def _batch(teller: Storyteller, found: synth_plan.Basics) -> Story:
-    items = _batch_items(teller, found)
-    yield replace(
-        _normal_message(teller, found), body=b"", properties={}, kind=messages.Kind.LEGACY_BATCH, items=items
-    )
+def _batch(teller: Storyteller, found: Basics) -> Story:
+    items, message = _batch_items(teller, found), _normal_message(teller, found)
+    yield replace(message, body=b"", properties={}, kind=Kind.LEGACY_BATCH, items=items)
 
 
-def _inner(teller: Storyteller, found: synth_plan.Basics) -> Story:
-    items = _batch_items(teller, found)
-    yield replace(
-        _normal_message(teller, found),
-        topic=INNER_TOPIC,
-        body=b"",
-        kind=messages.Kind.INNER_BATCH,
-        items=items,
-    )
+def _inner(teller: Storyteller, found: Basics) -> Story:
+    items, message = _batch_items(teller, found), _normal_message(teller, found)
+    yield replace(message, topic=INNER_TOPIC, body=b"", kind=Kind.INNER_BATCH, items=items)
 
 
-def _lmq(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _lmq(teller: Storyteller, found: Basics) -> Story:
     message = _normal_message(teller, found)
     if not takes_multi_dispatch(message.topic, teller.options):
         yield message
         return
-    count = 1 + draws.below(draws.draw(found.key, draws.DRAW_COUNT), LIGHT_QUEUES)
-    first = draws.below(draws.draw(found.key, draws.DRAW_CHOICE), LIGHT_QUEUES)
+    count = 1 + synth_plan.drawn_below(found.key, draws.DRAW_COUNT, LIGHT_QUEUES)
+    first = synth_plan.drawn_below(found.key, draws.DRAW_CHOICE, LIGHT_QUEUES)
     names = tuple(f"{messages.LMQ_PREFIX}light{(first + place) % LIGHT_QUEUES}" for place in range(count))
     yield replace(message, multi_dispatch=names)
 
 
-def _long(teller: Storyteller, found: synth_plan.Basics) -> Story:
-    yield replace(
-        _normal_message(teller, found),
-        topic=f"{messages.RETRY_PREFIX}{_LONG_GROUP}{_group(found)}",
-        queue_id=0,
-        reconsume_times=1,
-    )
+def _long(teller: Storyteller, found: Basics) -> Story:
+    topic = f"{messages.RETRY_PREFIX}{_LONG_GROUP}{_group(found)}"
+    yield replace(_normal_message(teller, found), topic=topic, queue_id=0, reconsume_times=1)
 
 
-def _ipv6(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _ipv6(teller: Storyteller, found: Basics) -> Story:
     message = _normal_message(teller, found)
-    which = draws.below(draws.draw(found.key, draws.DRAW_VARIANT), 3)
+    which = synth_plan.drawn_below(found.key, draws.DRAW_VARIANT, 3)
     born = Host(_IPV6[:-4] + found.producer.host.address, found.producer.host.port)
     store = Host(_IPV6[:-1] + b"\x01", teller.plan.store_host.port)
     if which != 0:
@@ -248,11 +222,9 @@ def _ipv6(teller: Storyteller, found: synth_plan.Basics) -> Story:
     yield replace(message, store_host=store) if which != 1 else message
 
 
-def _compressed(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _compressed(teller: Storyteller, found: Basics) -> Story:
     message = _normal_message(teller, found)
-    typed = teller.plan.dialect.compression_types and draws.below(
-        draws.draw(found.key, draws.DRAW_VARIANT), 2
-    )
+    typed = teller.plan.dialect.compression_types and synth_plan.drawn_below(found.key, draws.DRAW_VARIANT, 2)
     if typed:
         sys_flag = COMPRESSED | _ZSTD << COMPRESSION_TYPE_SHIFT
         yield replace(message, body=zstd_frame(message.body), sys_flag=sys_flag)
@@ -284,17 +256,17 @@ def zstd_frame(data: bytes) -> bytes:
     return b"\x28\xb5\x2f\xfd\xe0" + len(data).to_bytes(8, "little") + blocks
 
 
-def _edge(teller: Storyteller, found: synth_plan.Basics) -> Story:
+def _edge(teller: Storyteller, found: Basics) -> Story:
     message = _normal_message(teller, found)
-    yield _EDGES[draws.below(draws.draw(found.key, draws.DRAW_VARIANT), len(_EDGES))](message)
+    yield _EDGES[synth_plan.drawn_below(found.key, draws.DRAW_VARIANT, len(_EDGES))](message)
 
 
-def _serialized(message: messages.OutgoingMessage, *, end: bool) -> bytes:
+def _serialized(message: OutgoingMessage, *, end: bool) -> bytes:
     assert isinstance(message.properties, Mapping)
     return serialize_properties(message.properties, trailing_separator=end)
 
 
-_EDGES: tuple[Callable[[messages.OutgoingMessage], messages.OutgoingMessage], ...] = (
+_EDGES: tuple[Callable[[OutgoingMessage], OutgoingMessage], ...] = (
     lambda message: replace(message, body=b""),
     lambda message: replace(message, properties={}),
     lambda message: replace(message, properties=b"", body=b""),
@@ -311,7 +283,7 @@ _EDGES: tuple[Callable[[messages.OutgoingMessage], messages.OutgoingMessage], ..
 )
 """Messages that are unusual and right: each is something that a producer can send."""
 
-_TELLERS: Mapping[str, Callable[[Storyteller, synth_plan.Basics], Story]] = {
+_TELLERS: Mapping[str, Callable[[Storyteller, Basics], Story]] = {
     "normal": _normal,
     "delay": _delay,
     "delivered": _delivered,
