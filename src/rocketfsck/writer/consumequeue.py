@@ -140,31 +140,19 @@ def put_ext_unit(queue: QueueState, unit: consumequeue.ExtUnit) -> int | None:
     return address
 
 
-def put_batch_unit(
-    queue: QueueState,
-    offset: int,
-    size: int,
-    tags_code: int,
-    store_timestamp: int,
-    base_offset: int,
-    message_count: int,
-) -> bool:
-    """Put the unit of a record of a batch topic; whether it was appended."""
-    if offset <= queue.max_physic_offset:
+def put_batch_unit(queue: QueueState, record: Record, tags_code: int, base: int, count: int) -> bool:
+    """Put the unit of a record of a batch topic, of `count` messages from queue offset `base` on; whether it
+    was appended."""
+    if record.physical_offset <= queue.max_physic_offset:
         return False
     if not queue.stream.remaining:
         queue.stream.next_file()
-    queue.max_physic_offset = offset
+    queue.max_physic_offset = record.physical_offset
     queue.stream.write(
         consumequeue.BATCH_UNIT.build({
-            "offset": offset,
-            "size": size,
-            "tagsCode": tags_code,
-            "storeTime": store_timestamp,
-            "msgBaseOffset": base_offset,
-            "batchSize": message_count,
-            "compactedOffset": _COMPACTED_OFFSET,
-            "reserved": 0,
+            "offset": record.physical_offset, "size": record.total_size, "tagsCode": tags_code,
+            "storeTime": record.store_timestamp, "msgBaseOffset": base, "batchSize": count,
+            "compactedOffset": _COMPACTED_OFFSET, "reserved": 0,
         })
     )  # fmt: skip
     return True
@@ -243,7 +231,7 @@ def dispatch_record(
     extra: tuple[ExtraUnit, ...] = ()
     if in_queue:
         code = record_tags_code(record, topic, properties, options)
-        _put_own_unit(record, topic, properties, code, queues, filter_bit_map)
+        _put_own_unit(record, properties, code, queues.state(topic, record.queue_id), filter_bit_map)
         extra = _put_extra_units(record, topic, properties, code, queues)
     full: list[indexfile.IndexHeader] = []
     if options.message_index:
@@ -270,26 +258,19 @@ def record_tags_code(record: Record, topic: str, properties: dict[str, str], opt
 
 
 def _put_own_unit(
-    record: Record,
-    topic: str,
-    properties: dict[str, str],
-    code: int,
-    queues: QueueTable,
-    filter_bit_map: bytes,
+    record: Record, properties: dict[str, str], code: int, queue: QueueState, filter_bit_map: bytes
 ) -> None:
-    queue = queues.state(topic, record.queue_id)
-    offset, size = record.physical_offset, record.total_size
     if queue.is_batch:
         base, count = record.queue_offset, 1
         if props.INNER_NUM in properties and props.INNER_BASE in properties:
             count = javatext.parse_int16(properties[props.INNER_NUM]) or 0
             base = javatext.parse_int64(properties[props.INNER_BASE]) or 0
-        put_batch_unit(queue, offset, size, code, record.store_timestamp, base, count)
+        put_batch_unit(queue, record, code, base, count)
         return
     if queue.ext is not None:
         address = put_ext_unit(queue, consumequeue.ExtUnit(code, record.store_timestamp, filter_bit_map))
         code = code if address is None else address
-    put_unit(queue, offset, size, code, record.queue_offset)
+    put_unit(queue, record.physical_offset, record.total_size, code, record.queue_offset)
 
 
 def _put_extra_units(

@@ -97,13 +97,7 @@ def _create(service: IndexService, store_timestamp: int) -> IndexFileState:
     if service.finished:
         full = service.finished[-1][1]
         timestamp, offset = max(full.end_timestamp, 0), max(full.end_physical_offset, 0)
-        header = replace(
-            header,
-            begin_timestamp=timestamp,
-            end_timestamp=timestamp,
-            begin_physical_offset=offset,
-            end_physical_offset=offset,
-        )
+        header = indexfile.IndexHeader(timestamp, timestamp, offset, offset)
     service.created_count += 1
     return IndexFileState(path, header, new_slots(service.slot_count))
 

@@ -22,7 +22,7 @@ the clock here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +93,8 @@ class CheckpointState:
 
     def reload(self, stored: Checkpoint) -> None:
         """Take over the fields from disk, as a start does."""
-        self.physic_msg_timestamp = stored.physic_msg_timestamp
-        self.logics_msg_timestamp = stored.logics_msg_timestamp
-        self.index_msg_timestamp = stored.index_msg_timestamp
-        self.master_flushed_offset = stored.master_flushed_offset
-        self.confirm_physical_offset = stored.confirm_physical_offset
-        self.logics_physical_offset = stored.logics_physical_offset
+        for item in fields(stored):
+            setattr(self, item.name, getattr(stored, item.name))
         self.waiting = (0, 0)
         self.flushed = self.in_memory
         self.flushed_timestamp = None
@@ -111,21 +107,16 @@ class CheckpointState:
             self.logics_msg_timestamp = store_timestamp
 
     def dispatched(
-        self,
-        store_timestamp: int,
-        physical_offset: int,
-        *,
-        in_queue: bool,
-        full_index_timestamp: int | None,
+        self, store_timestamp: int, physical_offset: int, *, in_queue: bool, full: int | None
     ) -> None:
-        """A record was dispatched; `full_index_timestamp` ends the index file that it found full."""
+        """A record was dispatched; `full` (ms) ends the index file that it found full."""
         if in_queue:
             self.put_unit(store_timestamp, physical_offset)
-        if full_index_timestamp is not None:
-            self.index_msg_timestamp = full_index_timestamp
+        if full is not None:
+            self.index_msg_timestamp = full
         if self.flushed_timestamp is None:
             self.flushed_timestamp = self.thorough_timestamp = store_timestamp
-        if full_index_timestamp is not None or store_timestamp - self.flushed_timestamp >= self.cadence:
+        if full is not None or store_timestamp - self.flushed_timestamp >= self.cadence:
             if store_timestamp - self.thorough_timestamp >= _THOROUGH_FLUSH:
                 self._flush_thoroughly(store_timestamp)
             self.flushed = self.in_memory
@@ -135,7 +126,7 @@ class CheckpointState:
         """`dispatched`, of what a dispatch did."""
         full, in_queue = done.full_index_timestamp, done.in_queue
         at = (record.store_timestamp, record.physical_offset)
-        self.dispatched(*at, in_queue=in_queue, full_index_timestamp=full)
+        self.dispatched(*at, in_queue=in_queue, full=full)
 
     def _flush_thoroughly(self, store_timestamp: int) -> None:
         self.thorough_timestamp = store_timestamp

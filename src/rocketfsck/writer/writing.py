@@ -29,7 +29,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer import manifest as writer_manifest
 from rocketfsck.writer.commitlog import CommitLog
-from rocketfsck.writer.consumequeue import dispatch_record
+from rocketfsck.writer.consumequeue import QueueState, dispatch_record
 from rocketfsck.writer.disk import publish
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.indexfile import drop_files_after
@@ -117,18 +117,6 @@ def tell(records: Iterable[writer_manifest.PutRecord], on_put: OnPut | None) -> 
 
 def describe(writer: StoreWriter, target: Path) -> writer_manifest.WrittenStore:
     """The truth about a finished store."""
-    queues = tuple(
-        writer_manifest.WrittenQueue(
-            queue.topic,
-            queue.queue_id,
-            queue.is_batch,
-            queue.stream.first_start,
-            queue.stream.position,
-            queue.next_offset,
-            queue.max_physic_offset,
-        )
-        for queue in writer.queues.states.values()
-    )
     return writer_manifest.WrittenStore(
         path=target,
         version=str(writer.options.dialect.version),
@@ -137,10 +125,17 @@ def describe(writer: StoreWriter, target: Path) -> writer_manifest.WrittenStore:
         max_offset=writer.log.max_offset,
         message_count=writer.message_count,
         record_count=writer.log.record_count,
-        queues=queues,
+        queues=tuple(map(_written_queue, writer.queues.states.values())),
         index_files=tuple(writer.index.finished),
         checkpoint=final_checkpoint(writer),
         files=tuple(sorted(_files(writer.root))),
+    )
+
+
+def _written_queue(queue: QueueState) -> writer_manifest.WrittenQueue:
+    place, stream = (queue.topic, queue.queue_id, queue.is_batch), queue.stream
+    return writer_manifest.WrittenQueue(
+        *place, stream.first_start, stream.position, queue.next_offset, queue.max_physic_offset
     )
 
 

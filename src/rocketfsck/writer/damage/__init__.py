@@ -23,16 +23,6 @@ from rocketfsck.writer.damage.model import (
 from rocketfsck.writer.damage.run import DAMAGES, damage_store, find_damage, truth_path
 
 __all__ = [
-    "DAMAGES",
-    "Act",
-    "Change",
-    "Damage",
-    "DamageError",
-    "DamageReport",
-    "DamagedExtent",
-    "Promise",
-    "PromisedPlace",
-    "damage_store",
-    "find_damage",
-    "truth_path",
-]
+    "DAMAGES", "Act", "Change", "Damage", "DamageError", "DamageReport", "DamagedExtent", "Promise",
+    "PromisedPlace", "damage_store", "find_damage", "truth_path",
+]  # fmt: skip

@@ -28,6 +28,12 @@ _LOG = "a commit log"
 _WITH_ABORT = rules(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL)
 
 
+def _confirmed(job: Job) -> None:
+    _checkpoint(job)
+    known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
+    job.need(known, "version with confirmPhyOffset (5.1.1+)")
+
+
 def _checkpoint(job: Job) -> None:
     job.need(job.store.checkpoint is not None and job.is_free(CHECKPOINT_NAME), "checkpoint")
     job.need(job.editor.size(CHECKPOINT_NAME) == CHECKPOINT_SIZE, "checkpoint of one page")
@@ -112,9 +118,8 @@ def checkpoint_ahead(job: Job) -> None:
 @damage("K3", RuleName.CONFIRM_OFFSET_AHEAD, "a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_offset(job: Job) -> None:
     """confirmPhyOffset is beyond the log."""
-    _checkpoint(job)
-    known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
-    job.need(known and job.log_files, "version with confirmPhyOffset (5.1.1+)")
+    _confirmed(job)
+    job.need(job.log_files, "version with confirmPhyOffset (5.1.1+)")
     value = job.log_end + 1 + job.rng.randrange(1 << 30)
     _set(job, "confirmPhyOffset", value, offset=value)
 
@@ -122,9 +127,7 @@ def confirm_offset(job: Job) -> None:
 @damage("K3", RuleName.CONFIRM_OFFSET, "a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_inside(job: Job) -> None:
     """confirmPhyOffset is in the middle of a record."""
-    _checkpoint(job)
-    known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
-    job.need(known, "version with confirmPhyOffset (5.1.1+)")
+    _confirmed(job)
     record = job.record("record")
     value = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _set(job, "confirmPhyOffset", value, offset=value)

@@ -69,12 +69,9 @@ def _directory(job: Job) -> str:
 def _index(job: Job) -> MappedFile:
     """The index file that holds the units of the first entries."""
     directory = _directory(job)
-    files = [
-        file
-        for other in job.store.others
-        if other.kind is OtherKind.DLEDGER_INDEX and other.relative == f"{directory}/index"
-        for file in (other.mapped_files.files if other.mapped_files is not None else ())
-    ]
+    indexes = (other for other in job.store.others if other.kind is OtherKind.DLEDGER_INDEX)
+    mapped = [other.mapped_files for other in indexes if other.relative == f"{directory}/index"]
+    files = [file for found in mapped if found is not None for file in found.files]
     job.need(files and job.is_free(files[0].relative), "free DLedger index")
     return files[0]
 
@@ -212,8 +209,7 @@ def dledger_index_tail(job: Job) -> None:
 @damage("H4", RuleName.DLEDGER_RANGE, NODE, _OF_ENTRY)
 def dledger_index_missing(job: Job) -> None:
     """The DLedger index is missing."""
-    file = _index(job)
-    job.remove(file.relative, ANYWHERE)
+    job.remove(_index(job).relative, ANYWHERE)
 
 
 def _state(job: Job, name: str) -> str:
@@ -234,8 +230,7 @@ def dledger_checkpoint_ahead(job: Job) -> None:
 @damage("H4", RuleName.DLEDGER_STATE, NODE)
 def dledger_checkpoint_missing(job: Job) -> None:
     """DLedger's checkpoint is missing."""
-    file = _state(job, "checkpoint")
-    job.remove(file)
+    job.remove(_state(job, "checkpoint"))
 
 
 @damage("H4", RuleName.DLEDGER_STATE, NODE)
@@ -281,8 +276,7 @@ def _manifest(job: Job) -> StoreFile:
 @damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_current_missing(job: Job) -> None:
     """CURRENT of a database of consume queues is missing."""
-    file = f"{_database(job).relative}/{CURRENT}"
-    job.remove(file)
+    job.remove(f"{_database(job).relative}/{CURRENT}")
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
@@ -296,8 +290,7 @@ def database_current_flipped(job: Job) -> None:
 @damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_manifest_missing(job: Job) -> None:
     """The manifest of a database of consume queues is missing."""
-    file = _manifest(job).relative
-    job.remove(file)
+    job.remove(_manifest(job).relative)
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)
@@ -324,8 +317,7 @@ def _table(job: Job) -> StoreFile:
 @damage(None, RuleName.DATABASE_FILE_MISSING, DATABASE, _UNREAD)
 def database_table_missing(job: Job) -> None:
     """A table of a database of consume queues is missing."""
-    file = _table(job).relative
-    job.remove(file)
+    job.remove(_table(job).relative)
 
 
 @damage(None, RuleName.DATABASE_FILE_DAMAGED, DATABASE, _UNREAD)

@@ -92,9 +92,8 @@ def _derive(job: Job, area: str, name: str, hits: Sequence[derive.Hit]) -> None:
         job.unseen = derive.derive_log(job, job.log(file), hits)
     elif area == "consumequeue":
         job.also(ANY_QUEUE)
-        queue = next(
-            queue for queue in job.store.queues if any(file.relative == name for file in queue.files)
-        )
+        names = ((queue, file.relative) for queue in job.store.queues for file in queue.files)
+        queue = next(queue for queue, file in names if file == name)
         job.unseen = derive.derive_queue(job, job.queue(queue), name, hits)
     elif area == "index":
         job.also(ANY_INDEX)
@@ -174,11 +173,8 @@ def swapped_pages(job: Job) -> None:
     """Two pages of a file are swapped."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
     pages = job.editor.size(name) // PAGE_SIZE
-    others = [
-        PAGE_SIZE * page
-        for page in range(pages)
-        if PAGE_SIZE * page != pos and job.is_free(name, PAGE_SIZE * page, PAGE_SIZE * (page + 1))
-    ]
+    starts = (start for start in range(0, pages * PAGE_SIZE, PAGE_SIZE) if start != pos)
+    others = [start for start in starts if job.is_free(name, start, start + PAGE_SIZE)]
     job.need(pos // PAGE_SIZE < pages, "second page in that file")
     other = job.choose(others, "second page in that file")
     first, second = (job.editor.read(name, at, at + PAGE_SIZE) for at in (pos, other))

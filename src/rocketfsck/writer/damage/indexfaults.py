@@ -10,17 +10,12 @@ from datetime import timedelta
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats import indexfile, javatext, smallfiles
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import (
-    CHAINS,
-    ENTRIES_LOST,
-    KEYS_CHANGED,
-    PromisedPlace,
-    rules,
-)
+from rocketfsck.writer.damage.model import CHAINS, ENTRIES_LOST, KEYS_CHANGED, PromisedPlace, rules
 from rocketfsck.writer.damage.scenes import IndexScene, LogRecord
 
 _INT = struct.Struct(">i")
 
+_IN_THE_LOG = "index file whose records are in the log"
 _ONE_FILE = "an index file with entries"
 _HEADER_MAY = rules(
     RuleName.ENTRY_TIME, RuleName.ENTRIES_EXPIRED, RuleName.INDEX_FILE_ORDER, RuleName.INDEX_AHEAD_OF_LOG,
@@ -220,11 +215,12 @@ def _set_header(job: Job, index: IndexScene, field: str, value: int) -> Promised
     return PromisedPlace(file, start, start + (indexfile.HEADER.field(field).size or 0))
 
 
-def _geometry_is_stated(job: Job) -> bool:
-    """Whether slots and entries are known without this file's own indexCount."""
+def _need_geometry(job: Job) -> None:
+    """Slots and entries must be known without this file's own indexCount."""
     sources = {job.store.geometry.source(name) for name in ("slot_count", "entry_count")}
     default = job.store.geometry.index_file_size == indexfile.index_file_size()
-    return default or "inferred" not in sources or len(job.store.indexes) > 1
+    stated = default or "inferred" not in sources or len(job.store.indexes) > 1
+    job.need(stated, "second index file: alone its indexCount tells the geometry")
 
 
 @damage(
@@ -233,7 +229,7 @@ def _geometry_is_stated(job: Job) -> bool:
 )  # fmt: skip
 def index_count_low(job: Job) -> None:
     """indexCount is less than the number of entries."""
-    job.need(_geometry_is_stated(job), "second index file: alone its indexCount tells the geometry")
+    _need_geometry(job)
     index = _header(job, "index file with several entries", 3)
     lost = 1 + job.rng.randrange(min(index.used - 2, 5))
     _set_header(job, index, "indexCount", index.used + 1 - lost)
@@ -244,7 +240,7 @@ def index_count_low(job: Job) -> None:
 @damage("I6", RuleName.INDEX_HEADER_COUNT, "an index file that is not full", RuleName.INDEX_FILE_DOOMED)
 def index_count_high(job: Job) -> None:
     """indexCount is more than the number of entries."""
-    job.need(_geometry_is_stated(job), "second index file: alone its indexCount tells the geometry")
+    _need_geometry(job)
     index = _not_full(job)
     value = index.used + 2 + job.rng.randrange(index.last_entry - index.used)
     job.promise(_set_header(job, index, "indexCount", value))
@@ -333,9 +329,8 @@ def entry_key(job: Job) -> None:
     index, entry = _entry(job)
     value = int(index.entries["keyHash"][entry])
     step = index.slot_count * (1 + job.rng.randrange(100))
-    _set_field(
-        job, index, entry, "keyHash", value + step if value + step <= javatext.INT32_MAX else value - step
-    )
+    step = step if value + step <= javatext.INT32_MAX else -step
+    _set_field(job, index, entry, "keyHash", value + step)
     job.promise(index.entry_place(entry, offset=True))
 
 
@@ -375,10 +370,11 @@ def _key_count(job: Job, offset: int) -> int:
 @damage("I8", RuleName.ENTRY_DUPLICATE, "an index file that is not full")
 def entry_duplicate(job: Job) -> None:
     """The last entry was put twice."""
-    index = job.index_file(
-        "index file that is not full whose last entry points to a record",
-        lambda item: item.used < item.last_entry and _key_count(job, int(item.offsets[item.used])) == 1,
-    )
+
+    def fits(item: IndexScene) -> bool:
+        return item.used < item.last_entry and _key_count(job, int(item.offsets[item.used])) == 1
+
+    index = job.index_file("index file that is not full whose last entry points to a record", fits)
     number, slot = index.used + 1, int(index.slot_of[index.used])
     values = {name: int(index.entries[name][index.used]) for name in ("keyHash", "phyOffset", "timeDiff")}
     data = indexfile.ENTRY.build({**values, "prevIndex": int(index.slots[slot])})
@@ -401,10 +397,8 @@ def index_truncated(job: Job) -> None:
     """An index file was cut within its entries."""
     job.need(len(job.store.indexes) > 1, "second index file")
     whole = [index.whole for index in map(job.index, job.store.indexes)]
-    index = job.index_file(
-        "index file with entries and others of the same length",
-        lambda item: item.used > 2 and sum(whole) > 1,
-    )
+    what = "index file with entries and others of the same length"
+    index = job.index_file(what, lambda item: item.used > 2 and sum(whole) > 1)
     low, high = index.pos_of(2), index.pos_of(index.used)
     size = low + job.rng.randrange(max(high - low, 1))
     place = PromisedPlace(index.file.relative, size, job.store.geometry.index_file_size)
@@ -474,9 +468,7 @@ def index_lost(job: Job) -> None:
     """One of several index files is missing."""
     job.need(len(job.store.indexes) > 1, "second index file")
 
-    index = job.index_file(
-        "index file whose records are in the log", lambda item: _first_lost(job, item) is not None
-    )
+    index = job.index_file(_IN_THE_LOG, lambda item: _first_lost(job, item) is not None)
     record = _first_lost(job, index)
     assert record is not None
     job.rely(record.file.relative, record.pos, record.end)
@@ -497,10 +489,7 @@ def _first_lost(job: Job, index: IndexScene) -> LogRecord | None:
 @damage("I1", RuleName.INDEX_GONE, "an index file", alone=True)
 def index_gone(job: Job) -> None:
     """All index files are missing."""
-    job.index_file(
-        "index file whose records are in the log",
-        lambda item: job.record_at(int(item.offsets[item.used])) is not None,
-    )
+    job.index_file(_IN_THE_LOG, lambda item: job.record_at(int(item.offsets[item.used])) is not None)
     for file in job.store.indexes:
         job.editor.remove(file.relative)
     job.done("every index file removed", PromisedPlace("index"))

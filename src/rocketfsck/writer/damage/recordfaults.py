@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats import properties as props
@@ -35,6 +36,10 @@ def _is_inner(log: LogScene, record: LogRecord) -> bool:
 def _is_plain(record: LogRecord) -> bool:
     special = Trait.INNER_BATCH | Trait.MULTI_DISPATCH | Trait.SCHEDULE_TOPIC
     return record.transaction == TRANSACTION_NOT and not record.traits & special
+
+
+def _has_plain_body(_: LogScene, record: LogRecord) -> bool:
+    return record.body_size > 0 and not record.sys_flag & COMPRESSED and not record.traits & Trait.INNER_BATCH
 
 
 def _set(job: Job, record: LogRecord, field: str, data: bytes) -> None:
@@ -73,6 +78,15 @@ def _change_property(job: Job, what: str, name: str, wanted: Trait) -> None:
     _changed(job, record, name)
 
 
+def _last_record(job: Job, size_of: Callable[[LogRecord], int]) -> LogRecord:
+    """The last record, of which some part has a size and no BLANK follows."""
+    log = job.last_log()
+    record = log.record(-1)
+    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
+    job.need(size_of(record) > 0 and job.is_free(log.file.relative, record.pos), "free last record")
+    return record
+
+
 _UNBROKEN = ANY_LOG - rules(
     RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.RECORD_MALFORMED, RuleName.RECORD_BODY_CRC,
     RuleName.LOG_NO_RECORDS,
@@ -88,12 +102,9 @@ def torn_tail(job: Job) -> None:
 
     Zeros replace its end, from a byte before its properties on.
     """
-    log = job.last_log()
-    record = log.record(-1)
-    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
-    job.need(record.topic_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
+    record = _last_record(job, lambda record: record.topic_size)
     cut = record.pos + 8 + job.rng.randrange(record.topic_pos - record.pos - 8)
-    job.editor.write(log.file.relative, cut, bytes(record.end - cut))
+    job.editor.write(record.file.relative, cut, bytes(record.end - cut))
     _changed(job, record, f"everything from byte {cut} on")
 
 
@@ -106,12 +117,9 @@ def torn_tail(job: Job) -> None:
 )  # fmt: skip
 def properties_torn(job: Job) -> None:
     """The last record's properties end in zeros."""
-    log = job.last_log()
-    record = log.record(-1)
-    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
-    job.need(record.properties_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
+    record = _last_record(job, lambda record: record.properties_size)
     size = 1 + job.rng.randrange(record.properties_size)
-    job.editor.write(log.file.relative, record.end - size, bytes(size))
+    job.editor.write(record.file.relative, record.end - size, bytes(size))
     _changed(job, record, f"the last {size} bytes of the properties")
 
 
@@ -146,8 +154,8 @@ def stale_tail(job: Job) -> None:
     count = min(job.number("count", 1 + job.rng.randrange(4)), len(log))
     newest = int(log.column("store_timestamp").max())
     pos, copies = log.live_end, b""
-    for step, number in enumerate(range(len(log) - count, len(log))):
-        record = log.record(number)
+    records = [log.record(number) for number in range(len(log) - count, len(log))]
+    for step, record in enumerate(records):
         data = bytearray(job.editor.read(log.file.relative, record.pos, record.end))
         spans = record.spans()
         stands = (log.file.start_offset or 0) + pos + len(copies)
@@ -157,13 +165,11 @@ def stale_tail(job: Job) -> None:
         if record.traits & Trait.PROPERTY_CRC:
             data[-props.PROPERTY_CRC_SIZE :] = props.property_crc_trailer(props.property_crc(bytes(data)))
         copies += bytes(data)
-    repeated = any(_takes_place(log.record(number)) for number in range(len(log) - count, len(log)))
-    job.need(repeated and pos + len(copies) + 8 <= log.size, "room after its last record")
+    end, offset = pos + len(copies), (log.file.start_offset or 0) + pos
+    job.need(any(map(_takes_place, records)) and end + 8 <= log.size, "room after its last record")
     job.editor.write(log.file.relative, pos, copies)
-    end = pos + len(copies)
-    start_offset = log.file.start_offset or 0
-    job.note = f"{count} old records after the end at {start_offset + pos}"
-    job.promise(PromisedPlace(log.file.relative, pos, end, start_offset + pos))
+    place = PromisedPlace(log.file.relative, pos, end, offset)
+    job.done(f"{count} old records after the end at {offset}", place)
 
 
 @damage("C3", RuleName.BYTES_BEHIND_END, "room after the last record", options={"size": "how many bytes"})
@@ -224,9 +230,8 @@ def property_crc(job: Job) -> None:
 @damage("C10", RuleName.RECORD_MALFORMED, "a record with a body between two others", RECORD_LOST)
 def record_malformed(job: Job) -> None:
     """A record's bodyLength contradicts its totalSize."""
-    record = job.record(
-        "record between two others with a body", lambda log, item: _is_inner(log, item) and item.body_size > 0
-    )
+    what = "record between two others with a body"
+    record = job.record(what, lambda log, item: _is_inner(log, item) and item.body_size > 0)
     _change_number(job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000))
 
 
@@ -293,24 +298,19 @@ def _value_pos(properties: bytes, name: str) -> int | None:
 @damage("C10", RuleName.RECORD_COMPRESSED_BODY, "a record with a plain body", RECORD_CHANGED)
 def compressed_flag(job: Job) -> None:
     """sysFlag calls a plain body compressed."""
-    record = job.record(
-        "record with a body that is not compressed",
-        lambda _, item: (
-            item.body_size > 0 and not item.sys_flag & COMPRESSED and not item.traits & Trait.INNER_BATCH
-        ),
-    )
+    record = job.record("record with a body that is not compressed", _has_plain_body)
     _change_number(job, record, "sysFlag", record.sys_flag | COMPRESSED)
 
 
 @damage("C10", RuleName.PREPARED_RECORD_MISSING, "a committed transaction", RECORD_CHANGED)
 def prepared_missing(job: Job) -> None:
     """A committed message does not name its half message."""
-    record = job.record(
-        "committed transaction whose half message exists",
-        lambda _, item: (
-            item.transaction == TRANSACTION_COMMIT and job.record_at(item.prepared_transaction_offset)
-        ),
-    )
+
+    def has_half(_: LogScene, item: LogRecord) -> bool:
+        committed = item.transaction == TRANSACTION_COMMIT
+        return committed and job.record_at(item.prepared_transaction_offset) is not None
+
+    record = job.record("committed transaction whose half message exists", has_half)
     half = job.record_at(record.prepared_transaction_offset)
     assert half is not None
     job.rely(half.file.relative, half.pos, half.end)

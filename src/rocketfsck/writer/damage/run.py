@@ -58,17 +58,9 @@ def build_table(damages: Iterable[Damage]) -> Mapping[str, Damage]:
 
 
 MODULES = (
-    recordfaults,
-    segmentfaults,
-    unitfaults,
-    queuefaults,
-    indexfaults,
-    configfaults,
-    timerfaults,
-    tieredfaults,
-    databasefaults,
-    genericfaults,
-)
+    recordfaults, segmentfaults, unitfaults, queuefaults, indexfaults, configfaults, timerfaults,
+    tieredfaults, databasefaults, genericfaults,
+)  # fmt: skip
 """The modules in whose order, and in the order within them, the faults are listed."""
 
 DAMAGES: Mapping[str, Damage] = build_table(

@@ -197,8 +197,7 @@ def stray_file(job: Job) -> None:
     directory = job.options.get("in", "commitlog")
     if directory == "consumequeue":
         queue = job.choose([queue for queue in job.store.queues if queue.files], "consume queue")
-        directory = unit_place(job.queue(queue).unit(job.queue(queue).first_index)).file or ""
-        directory = directory.rpartition("/")[0]
+        directory = job.queue(queue).files[0].relative.rpartition("/")[0]
     name = f"{directory}/.DS_Store"
     job.need(job.store.commitlog.files and not job.editor.exists(name), "commit log file")
     size = 1 + job.rng.randrange(6148)
@@ -310,7 +309,7 @@ def first_segment_missing(job: Job) -> None:
         offsets = scene.offsets()
         gone = int((offsets < limit).sum())
         if gone and scene.whole:
-            directory = unit_place(scene.unit(scene.start_index)).file or ""
-            place = PromisedPlace(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
+            directory = scene.files[0].relative.rpartition("/")[0]
+            place = PromisedPlace(directory, topic=queue.topic, queue_id=queue.queue_id)
             job.promise(place, RuleName.QUEUE_EXPIRED if gone == len(offsets) else RuleName.UNITS_EXPIRED)
     job.rely("commitlog/")

@@ -30,10 +30,9 @@ def _unit(
         unit = job.unit_of(record)
         if unit is None or unit.queue.kind != "file" or not _is_free(job, unit):
             return False
-        if wanted(unit, job.queue(unit.queue), record):
+        if is_wanted := bool(wanted(unit, job.queue(unit.queue), record)):
             found.append(unit)
-            return True
-        return False
+        return is_wanted
 
     record = job.record(what, has_unit)
     job.rely(record.file.relative, record.pos, record.end)
@@ -68,10 +67,9 @@ def _changed(job: Job, unit: SceneUnit, what: str, offset: int | None = None, *r
     job.promise(unit_place(unit, 1, offset), *rules)
 
 
-def _lost(
-    job: Job, unit: SceneUnit, record: LogRecord, what: str, rule: RuleName, offset: int | None
-) -> None:
+def _lost(job: Job, unit: SceneUnit, record: LogRecord, what: str, offset: int | None) -> None:
     """The same of a unit that is its record's no longer: a check misses that one, too."""
+    rule, _ = job.causes
     _changed(job, unit, what, offset, rule)
     job.promise(_without_unit(unit, record), RuleName.RECORD_WITHOUT_UNIT)
 
@@ -142,7 +140,7 @@ def unit_order(job: Job) -> None:
     before = job.queue(unit.queue).unit(unit.index - 1)
     _write(job, unit, before.offset, before.size, before.tags_code)
     job.rely(before.file.relative, before.start, before.end)
-    _lost(job, unit, record, "the unit", RuleName.UNIT_ORDER, before.offset)
+    _lost(job, unit, record, "the unit", before.offset)
 
 
 @damage("Q2", (RuleName.UNIT_GHOST, RuleName.RECORD_WITHOUT_UNIT), "a unit", UNITS_LOST, RuleName.UNIT_ORDER)
@@ -151,7 +149,7 @@ def unit_ghost(job: Job) -> None:
     unit, record = _unit(job, "unit")
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _write(job, unit, inside, record.total_size, unit.tags_code)
-    _lost(job, unit, record, "the offset of the unit", RuleName.UNIT_GHOST, inside)
+    _lost(job, unit, record, "the offset of the unit", inside)
 
 
 @damage("Q2", RuleName.UNIT_STALE, "a queue with room in its last file", UNITS_LOST, RuleName.UNIT_GHOST)
@@ -170,13 +168,13 @@ def units_stale(job: Job) -> None:
 @damage("Q3", (RuleName.UNIT_HOLE, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST)
 def queue_hole(job: Job) -> None:
     """A unit is empty although later ones are not."""
-    unit, record = _unit(
-        job,
-        "unit between two others",
-        lambda unit, scene, record: _is_inside(unit, scene, record) and unit.end <= unit.file.size,
-    )
+
+    def fits(unit: SceneUnit, scene: QueueScene, record: LogRecord) -> bool:
+        return _is_inside(unit, scene, record) and unit.end <= unit.file.size
+
+    unit, record = _unit(job, "unit between two others", fits)
     _write(job, unit, 0, 0, 0)
-    _lost(job, unit, record, "the unit", RuleName.UNIT_HOLE, None)
+    _lost(job, unit, record, "the unit", None)
 
 
 @damage(
@@ -220,7 +218,7 @@ def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit is in the middle of a queue."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     job.editor.write(unit.file.relative, unit.start, consumequeue.PRE_BLANK_UNIT)
-    _lost(job, unit, record, "the unit", RuleName.PRE_BLANK_MISPLACED, None)
+    _lost(job, unit, record, "the unit", None)
 
 
 @damage(
@@ -270,7 +268,7 @@ def unit_invalid(job: Job) -> None:
     """A unit has a negative size."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
-    _lost(job, unit, record, "the size of the unit", RuleName.UNIT_INVALID, unit.offset)
+    _lost(job, unit, record, "the size of the unit", unit.offset)
 
 
 @damage("Q11", RuleName.UNIT_SIZE, "a unit")

@@ -20,6 +20,7 @@ from rocketfsck.common.outputs import mode_to_make
 from rocketfsck.store.places.entries import layers
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk import confined
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, Traits
 
 watch: Callable[[str, str], None] | None = None
 
@@ -36,12 +37,12 @@ _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 
 
-def _before(name: str, place: confined.ConfinedPlace) -> None:
+def _before(name: str, place: ConfinedPlace) -> None:
     if watch is not None:
         watch(name, str(place))
 
 
-def open_file(place: confined.ConfinedPlace, flags: int, mode: int = 0o644) -> int:
+def open_file(place: ConfinedPlace, flags: int, mode: int = 0o644) -> int:
     """A descriptor of the file at a place: the one function that opens something for writing."""
     with confined.reached(place) as (above, name):
         return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode_to_make(mode), dir_fd=above)
@@ -56,28 +57,28 @@ def held(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def status_of(place: confined.ConfinedPlace) -> os.stat_result:
+def status_of(place: ConfinedPlace) -> os.stat_result:
     """What `lstat` says; the link itself where it is one."""
     with confined.reached(place) as (above, name):
         return os.stat(name, dir_fd=above, follow_symlinks=False)
 
 
-def exists(place: confined.ConfinedPlace) -> bool:
+def exists(place: ConfinedPlace) -> bool:
     """Whether anything has this name, also a link whose target is missing."""
     return _mode_of(place) != 0
 
 
-def is_directory(place: confined.ConfinedPlace) -> bool:
+def is_directory(place: ConfinedPlace) -> bool:
     """Whether there is a directory, and not only a link to one."""
     return stat.S_ISDIR(_mode_of(place))
 
 
-def is_file(place: confined.ConfinedPlace) -> bool:
+def is_file(place: ConfinedPlace) -> bool:
     """Whether there is a regular file, and not only a link to one."""
     return stat.S_ISREG(_mode_of(place))
 
 
-def _mode_of(place: confined.ConfinedPlace) -> int:
+def _mode_of(place: ConfinedPlace) -> int:
     """The mode of what has this name; 0 for nothing."""
     try:
         return status_of(place).st_mode
@@ -85,34 +86,34 @@ def _mode_of(place: confined.ConfinedPlace) -> int:
         return 0
 
 
-def list_names(place: confined.ConfinedPlace) -> list[str]:
+def list_names(place: ConfinedPlace) -> list[str]:
     """The names in a directory, sorted."""
     with held(open_file(place, os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
         return sorted(os.listdir(descriptor))  # noqa: PTH208
 
 
-def make_directory(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
+def make_directory(place: ConfinedPlace, mode: int = 0o777) -> None:
     """Make one new directory."""
     _before("mkdir", place)
     with confined.reached(place) as (above, name):
         os.mkdir(name, mode_to_make(mode), dir_fd=above)
 
 
-def remove_directory(place: confined.ConfinedPlace) -> None:
+def remove_directory(place: ConfinedPlace) -> None:
     """Remove an empty directory."""
     _before("rmdir", place)
     with confined.reached(place) as (above, name):
         os.rmdir(name, dir_fd=above)
 
 
-def unlink(place: confined.ConfinedPlace) -> None:
+def unlink(place: ConfinedPlace) -> None:
     """Take one name of a file away."""
     _before("unlink", place)
     with confined.reached(place) as (above, name):
         os.unlink(name, dir_fd=above)
 
 
-def link(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -> None:
+def link(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
     """Give a file (or a symbolic link itself) a second name. The source may be anywhere."""
     _before("link", target)
     with confined.reached(target) as (above, name):
@@ -123,21 +124,21 @@ def link(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -
             os.link(old, name, src_dir_fd=other, dst_dir_fd=above, follow_symlinks=False)
 
 
-def symlink(text: str, target: confined.ConfinedPlace) -> None:
+def symlink(text: str, target: ConfinedPlace) -> None:
     """Make a symbolic link."""
     _before("symlink", target)
     with confined.reached(target) as (above, name):
         os.symlink(text, name, dir_fd=above)
 
 
-def rename(source: confined.ConfinedPlace, target: confined.ConfinedPlace) -> None:
+def rename(source: ConfinedPlace, target: ConfinedPlace) -> None:
     """Rename, replacing a file or an empty directory at the target."""
     _before("rename", target)
     with confined.reached(target) as (above, name), confined.reached(source) as (other, old):
         os.rename(old, name, src_dir_fd=other, dst_dir_fd=above)
 
 
-def exchange(first: confined.ConfinedPlace, second: confined.ConfinedPlace) -> bool:
+def exchange(first: ConfinedPlace, second: ConfinedPlace) -> bool:
     """Let two names change places in one step; False where the system cannot do that.
 
     Raises OSError where it can and something else is wrong.
@@ -157,20 +158,20 @@ def exchange(first: confined.ConfinedPlace, second: confined.ConfinedPlace) -> b
     raise OSError(code, os.strerror(code), str(second))
 
 
-def create(place: confined.ConfinedPlace, size: int, mode: int = 0o666) -> None:
+def create(place: ConfinedPlace, size: int, mode: int = 0o666) -> None:
     """A new file of zeros, without blocks."""
     _before("create", place)
     with held(open_file(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)) as descriptor:
         os.ftruncate(descriptor, size)
 
 
-def create_file(place: confined.ConfinedPlace, mode: int = 0o666) -> int:
+def create_file(place: ConfinedPlace, mode: int = 0o666) -> int:
     """A descriptor, for writing, of a new file; the caller closes it."""
     _before("create", place)
     return open_file(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
 
 
-def write_new(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
+def write_new(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """A new file with this content; what had the name before goes."""
     if exists(place):
         unlink(place)
@@ -178,7 +179,7 @@ def write_new(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> 
     write(place, 0, data)
 
 
-def append(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
+def append(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """Write after the end of a file, durably; the file is made if it is not there yet."""
     _before("append", place)
     with held(open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)) as descriptor:
@@ -187,14 +188,14 @@ def append(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> Non
         os.fsync(descriptor)
 
 
-def open_part(place: confined.ConfinedPlace) -> int:
+def open_part(place: ConfinedPlace) -> int:
     """A descriptor, for writing, of a file that is made if it is not there yet; the caller closes it."""
     _before("write", place)
     return open_file(place, os.O_WRONLY | os.O_CREAT)
 
 
 def write_part(
-    place: confined.ConfinedPlace, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None
+    place: ConfinedPlace, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None
 ) -> None:
     """Write at a position of a file, made with `size` zero bytes if it is not there yet; set its time."""
     with held(open_part(place)) as descriptor:
@@ -205,7 +206,7 @@ def write_part(
             os.utime(descriptor, ns=(mtime_ns, mtime_ns))
 
 
-def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> confined.Root:
+def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> Root:
     """The directory at a path that the user named, as a root; it is made, with those above it, if need be."""
     text = os.path.realpath(path)
     try:
@@ -217,7 +218,7 @@ def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None 
         return confined.enter_root(above / name, only=only)
 
 
-def make_directories(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
+def make_directories(place: ConfinedPlace, mode: int = 0o777) -> None:
     """Make a directory, if it is not there, and those above it."""
     if place.name and not is_directory(place):
         make_directories(place.parent, mode)
@@ -228,7 +229,7 @@ def make_directories(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
                 raise
 
 
-def write(place: confined.ConfinedPlace, pos: int, data: bytes | bytearray | memoryview) -> None:
+def write(place: ConfinedPlace, pos: int, data: bytes | bytearray | memoryview) -> None:
     """Write all of `data` at a position of an existing file, in as many calls as it takes."""
     _before("write", place)
     with held(open_file(place, os.O_WRONLY)) as descriptor:
@@ -243,14 +244,14 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview, pos: int) -
         view, pos = view[written:], pos + written
 
 
-def truncate(place: confined.ConfinedPlace, size: int) -> None:
+def truncate(place: ConfinedPlace, size: int) -> None:
     """Set the length of a file; what is added are zeros."""
     _before("truncate", place)
     with held(open_file(place, os.O_WRONLY)) as descriptor:
         os.ftruncate(descriptor, size)
 
 
-def punch(place: confined.ConfinedPlace, start: int, end: int) -> None:
+def punch(place: ConfinedPlace, start: int, end: int) -> None:
     """Zeros in `start:end`, as a hole where the file system has holes."""
     _before("write", place)
     with held(open_file(place, os.O_WRONLY)) as descriptor:
@@ -268,14 +269,14 @@ def _punch_hole(descriptor: int, start: int, end: int) -> bool:
     return bool(fallocate(*arguments, ctypes.c_int64(start), ctypes.c_int64(end - start)) == 0)
 
 
-def set_times(place: confined.ConfinedPlace, atime_ns: int, mtime_ns: int) -> None:
+def set_times(place: ConfinedPlace, atime_ns: int, mtime_ns: int) -> None:
     """Set the times of a file or directory; a symbolic link is not followed."""
     _before("utime", place)
     with confined.reached(place) as (above, name):
         os.utime(name, ns=(atime_ns, mtime_ns), dir_fd=above, follow_symlinks=False)
 
 
-def set_mode(place: confined.ConfinedPlace, mode: int) -> None:
+def set_mode(place: ConfinedPlace, mode: int) -> None:
     """Set the permissions of a file or directory that is not a link, also of one that we may not open."""
     _before("chmod", place)
     with held(open_file(place, _PATH_ONLY)) as descriptor:
@@ -287,21 +288,21 @@ def set_mode(place: confined.ConfinedPlace, mode: int) -> None:
             os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - fchmod needs the right to open
 
 
-def set_owner(place: confined.ConfinedPlace, user: int, group: int) -> None:
+def set_owner(place: ConfinedPlace, user: int, group: int) -> None:
     """Give a file or directory, or a link itself, an owner and a group."""
     _before("chown", place)
     with confined.reached(place) as (above, name):
         os.chown(name, user, group, dir_fd=above, follow_symlinks=False)
 
 
-def set_traits(place: confined.ConfinedPlace, traits: confined.Traits) -> None:
+def set_traits(place: ConfinedPlace, traits: Traits) -> None:
     """Give a file or directory these owners, permissions and attributes, as far as we may."""
     _before("chmod", place)
     with held(open_file(place, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
         confined.give_traits(descriptor, traits)
 
 
-def copy(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -> None:
+def copy(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
     """A new file with the bytes, holes and times of another, and its traits (see `traits`).
 
     By reflink where the file system has them, else only what holds data is copied. Raises StoreError if the
@@ -317,7 +318,7 @@ def copy(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -
     set_times(target, status.st_atime_ns, status.st_mtime_ns)
 
 
-def copy_content(reader: FileReader, target: confined.ConfinedPlace, mode: int = 0o666) -> None:
+def copy_content(reader: FileReader, target: ConfinedPlace, mode: int = 0o666) -> None:
     """A new file with the length and the bytes of another; holes stay holes.
 
     Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
@@ -326,7 +327,7 @@ def copy_content(reader: FileReader, target: confined.ConfinedPlace, mode: int =
         copy_data(reader, descriptor, target)
 
 
-def copy_data(reader: FileReader, descriptor: int, target: confined.ConfinedPlace) -> None:
+def copy_data(reader: FileReader, descriptor: int, target: ConfinedPlace) -> None:
     """Give an open file of zeros, `target`, the length and the bytes of another; holes stay holes.
 
     Raises as `copy_content`.
@@ -346,7 +347,7 @@ def _reflink(source: str, descriptor: int) -> bool:
     return True
 
 
-def has_reflinks(folder: confined.ConfinedPlace) -> bool:
+def has_reflinks(folder: ConfinedPlace) -> bool:
     """Whether copies in a directory share blocks until one of them is written to. Raises OSError."""
     one, other = folder / ".reflink.1", folder / ".reflink.2"
     write_new(one, b"\0")
@@ -360,14 +361,14 @@ def has_reflinks(folder: confined.ConfinedPlace) -> bool:
         unlink(one)
 
 
-def sync(place: confined.ConfinedPlace) -> None:
+def sync(place: ConfinedPlace) -> None:
     """Make a file's bytes, or a directory's names, durable."""
     _before("fsync", place)
     with held(open_file(place, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
         os.fsync(descriptor)
 
 
-def remove_tree(place: confined.ConfinedPlace, keep: Sequence[str] = (), last: str = "") -> None:
+def remove_tree(place: ConfinedPlace, keep: Sequence[str] = (), last: str = "") -> None:
     """Remove a directory and all below; nothing if there is none. Links are removed, not followed.
 
     `keep` are names directly in it that stay, with the directory. `last` is the name in it that goes last.
@@ -391,7 +392,7 @@ def remove_tree(place: confined.ConfinedPlace, keep: Sequence[str] = (), last: s
         remove_directory(place)
 
 
-def walk(place: confined.ConfinedPlace) -> Iterator[tuple[confined.ConfinedPlace, list[str], list[str]]]:
+def walk(place: ConfinedPlace) -> Iterator[tuple[ConfinedPlace, list[str], list[str]]]:
     """Every directory at or below a place with the names of directories and of others in it, innermost first.
 
     Links are others. Raises OSError.

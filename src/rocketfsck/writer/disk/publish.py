@@ -33,15 +33,14 @@ from typing import IO
 from rocketfsck.common.outputs import open_through
 from rocketfsck.errors import StoreError
 from rocketfsck.writer.disk import confined, fileops
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, Traits
 
 _FILE_MODE = 0o644
 _LOOKED_AT = 64
 """So many names of a directory are looked at for a file of the kind wanted."""
 
 
-def model_of(
-    replaced: confined.ConfinedPlace | None, target: confined.ConfinedPlace, directory: bool = False
-) -> confined.Traits:
+def model_of(replaced: ConfinedPlace | None, target: ConfinedPlace, directory: bool = False) -> Traits:
     """The traits of what will be at `target`, a file or a directory.
 
     `replaced` is where the thing is now that was there before, if anything was. Raises OSError.
@@ -59,7 +58,7 @@ def model_of(
     return beside or _inherited(confined.traits_of(os.fspath(above)), directory)
 
 
-def inherit_traits(built: confined.ConfinedPlace, replaced: str, *, same_content: bool) -> None:
+def inherit_traits(built: ConfinedPlace, replaced: str, *, same_content: bool) -> None:
     """Let a directory that takes another one's place, and all in it, have the traits of what was there.
 
     What is new gets the traits of what would be next to it. Attributes that are about one file's content are
@@ -72,20 +71,16 @@ def inherit_traits(built: confined.ConfinedPlace, replaced: str, *, same_content
                 _take_over(folder / name, _counterpart(folder / name, built, old), False, same_content)
 
 
-def _counterpart(
-    place: confined.ConfinedPlace, built: confined.ConfinedPlace, old: confined.Root
-) -> confined.ConfinedPlace:
+def _counterpart(place: ConfinedPlace, built: ConfinedPlace, old: Root) -> ConfinedPlace:
     return old / str(place).removeprefix(str(built)).lstrip("/")
 
 
-def _take_over(
-    place: confined.ConfinedPlace, before: confined.ConfinedPlace, directory: bool, same_content: bool
-) -> None:
+def _take_over(place: ConfinedPlace, before: ConfinedPlace, directory: bool, same_content: bool) -> None:
     wanted = model_of(before if fileops.exists(before) else None, before, directory)
     fileops.set_traits(place, wanted if same_content else wanted.for_new_file())
 
 
-def _neighbour(above: confined.ConfinedPlace, directory: bool) -> confined.Traits | None:
+def _neighbour(above: ConfinedPlace, directory: bool) -> Traits | None:
     """The traits of another file, or directory, in a directory: of the last by name, which is the newest."""
     if not fileops.is_directory(above):
         return None
@@ -95,12 +90,12 @@ def _neighbour(above: confined.ConfinedPlace, directory: bool) -> confined.Trait
     return None
 
 
-def _is_kind(place: confined.ConfinedPlace, directory: bool) -> bool:
+def _is_kind(place: ConfinedPlace, directory: bool) -> bool:
     wanted = stat.S_ISDIR if directory else stat.S_ISREG
     return fileops.exists(place) and wanted(fileops.status_of(place).st_mode)
 
 
-def _inherited(above: confined.Traits, directory: bool) -> confined.Traits:
+def _inherited(above: Traits, directory: bool) -> Traits:
     """What a directory passes on to something new in it."""
     attributes = dict(above.for_new_file().attributes)
     passed_on = attributes.get(confined.DEFAULT_ACL)
@@ -109,9 +104,9 @@ def _inherited(above: confined.Traits, directory: bool) -> confined.Traits:
             attributes[confined.ACCESS_ACL] = passed_on
         return replace(above, attributes=attributes)
     if passed_on is None:
-        return confined.Traits(above.user, above.group, _FILE_MODE, {})
+        return Traits(above.user, above.group, _FILE_MODE, {})
     mode = confined.mode_of_acl(passed_on) & 0o666
-    return confined.Traits(above.user, above.group, mode, {confined.ACCESS_ACL: passed_on})
+    return Traits(above.user, above.group, mode, {confined.ACCESS_ACL: passed_on})
 
 
 _PART, _OLD = ".part", ".old"
@@ -169,13 +164,7 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
         shelf.close()
 
 
-def _publish(
-    building: confined.ConfinedPlace,
-    target: confined.ConfinedPlace,
-    aside: confined.ConfinedPlace,
-    *,
-    replace: bool,
-) -> None:
+def _publish(building: ConfinedPlace, target: ConfinedPlace, aside: ConfinedPlace, *, replace: bool) -> None:
     if replace and fileops.exists(target):
         if not fileops.exchange(building, target):
             fileops.rename(target, aside)
@@ -221,7 +210,7 @@ class SideFile:
     def __init__(self, path: Path, encoding: str) -> None:
         self._path = path
         self._published = False
-        self._part: confined.ConfinedPlace | None = None
+        self._part: ConfinedPlace | None = None
         try:
             descriptor = open_through(path)
             if descriptor is None:
@@ -310,7 +299,7 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _leftovers(target: Path) -> list[tuple[confined.Root, str]]:
+def _leftovers(target: Path) -> list[tuple[Root, str]]:
     """The temporary names of a place that no living process holds, each with a root that has only this."""
     folder, stem = _folder(target), _stem(target)
     found = []
@@ -324,7 +313,7 @@ def _leftovers(target: Path) -> list[tuple[confined.Root, str]]:
     return found
 
 
-def _is_free(place: confined.ConfinedPlace) -> bool:
+def _is_free(place: ConfinedPlace) -> bool:
     if not (fileops.is_directory(place) or fileops.is_file(place)):
         return False
     with fileops.held(fileops.open_file(place, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
@@ -335,7 +324,7 @@ def _is_free(place: confined.ConfinedPlace) -> bool:
     return True
 
 
-def sync_tree(root: confined.Root) -> None:
+def sync_tree(root: Root) -> None:
     """Make every file and directory below durable."""
     for folder, _, names in fileops.walk(root.itself):
         for name in names:

@@ -34,24 +34,16 @@ _SHORTCUTS = (("tags", TAGS), ("keys", KEYS), ("unique_key", UNIQ_KEY))
 _HEAD_SIZE = 8
 _ARROW_HEADS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 _INNER_BITS = magic.NEED_UNWRAP | magic.INNER_BATCH
-_FIELD_OF_REASON = (
-    ("topic", "topic"),
-    ("propert", "properties"),
-    ("INNER_", "properties"),
-    ("DELAY", "properties"),
-    ("body", "body"),
-    ("queue_id", "queue_id"),
-    ("queue ", "multi_dispatch"),
-    ("multi_dispatch", "multi_dispatch"),
-    ("the multi-dispatch", "multi_dispatch"),
-    ("only normal", "multi_dispatch"),
-    ("sys_flag", "sys_flag"),
-    ("born_host", "born_host"),
-    ("store_host", "store_host"),
-    ("items", "items"),
-    ("a delayed", "delay_level"),
-)
-"""How the writer's reasons begin, and the field that each is about."""
+_FIELD_OF_REASON: Mapping[str, tuple[str, ...]] = {
+    **{
+        name: (name,)
+        for name in ("topic", "body", "queue_id", "sys_flag", "born_host", "store_host", "items")
+    },
+    "properties": ("propert", "INNER_", "DELAY"),
+    "multi_dispatch": ("queue ", "multi_dispatch", "the multi-dispatch", "only normal"),
+    "delay_level": ("a delayed",),
+}
+"""How the writer's reasons begin that are about a field."""
 
 
 Row = Mapping[str, Any]
@@ -87,7 +79,7 @@ class MessageSource:
     def refusal(self, error: messages.MessageError) -> InputError:
         """What the writer refused, as the refusal of the row that it came from."""
         reason = error.reason
-        field = next((name for start, name in _FIELD_OF_REASON if reason.startswith(start)), "")
+        field = next((name for name, starts in _FIELD_OF_REASON.items() if reason.startswith(starts)), "")
         return InputError(self.place, field, reason)
 
 
@@ -119,9 +111,8 @@ def message_of_row(row: Row, place: str, clock: int = 0) -> messages.OutgoingMes
 
 def _unread_fields(row: Row) -> frozenset[str]:
     """A dumped record's pairs are but a view of its properties string where it was dumped with that."""
-    stored = row.get("kind") == input_fields.AS_STORED and any(
-        row.get(name) is not None for name in _RAW_PROPERTIES
-    )
+    is_raw = any(row.get(name) is not None for name in _RAW_PROPERTIES)
+    stored = is_raw and row.get("kind") == input_fields.AS_STORED
     return frozenset({"properties"}) if stored else frozenset()
 
 

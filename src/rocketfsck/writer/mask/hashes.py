@@ -216,11 +216,11 @@ def mask_index(
 def _newest_put(key_hash: dtypes.Longs, slot_count: int, stored: dtypes.Longs, used: int) -> int:
     """Whether the slots know the entries beyond the header's count, too: what more of them agree with."""
     limits = {used, max(len(key_hash) - 1, 0)}
-    agreed = {
-        last: int((chains_of(key_hash, slot_count, last).head[: len(stored)] == stored).sum())
-        for last in sorted(limits)
-    }
-    return max(agreed, key=agreed.__getitem__)
+
+    def agreed(last: int) -> int:
+        return int((chains_of(key_hash, slot_count, last).head[: len(stored)] == stored).sum())
+
+    return max(sorted(limits), key=agreed)
 
 
 def _links(stored: dtypes.Longs, before: EntryChains, after: EntryChains) -> dtypes.Longs:
@@ -300,28 +300,26 @@ def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Ps
     beginning. Returns the positions of all of them. The zeros of a bit map, too, say which groups a message
     was for: noise that keeps them would tell that.
     """
-    before = bytes(data)
+    before, least = bytes(data), consumequeue.EXT_UNIT_MIN_SIZE
     end = len(before.rstrip(b"\0"))
     data[:end] = names.noise(b"\1" * end)
     seen: set[int] = set()
     for first in (0, *places):
         place = first
-        while 0 <= place <= len(before) - consumequeue.EXT_UNIT_MIN_SIZE and place not in seen:
+        while 0 <= place <= len(before) - least and place not in seen:
             seen.add(place)
-            head = before[place : place + consumequeue.EXT_UNIT_MIN_SIZE]
+            head = before[place : place + least]
             if head.startswith(consumequeue.EXT_END_MARK):
                 break
             size = int.from_bytes(head[:2], "big", signed=True)
-            if size < consumequeue.EXT_UNIT_MIN_SIZE:
+            if size < least:
                 data[place : place + 2] = head[:2]
                 break
             code = int.from_bytes(head[_CODE], "big", signed=True)
             made = int(masks.codes(np.array([code], np.int64))[0])
-            data[place : place + consumequeue.EXT_UNIT_MIN_SIZE] = head
+            data[place : place + least] = head
             data[place + 2 : place + 10] = made.to_bytes(8, "big", signed=True)
-            data[place + consumequeue.EXT_UNIT_MIN_SIZE : place + size] = bytes(
-                min(place + size, len(before)) - place - consumequeue.EXT_UNIT_MIN_SIZE
-            )
+            data[place + least : place + size] = bytes(min(place + size, len(before)) - place - least)
             place += size
         if 0 <= place < len(before) and before[place : place + 2] == consumequeue.EXT_END_MARK:
             data[place : place + 2] = consumequeue.EXT_END_MARK

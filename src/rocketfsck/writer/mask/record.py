@@ -164,6 +164,9 @@ _BORN_V6, _STORE_V6 = 0x10, 0x20
 _FRAME, _BODY_FILL = 88, b"x"
 _HOSTS_AT = 48
 _ZLIB, _LZ4, _ZSTD = b"\x78", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"
+_FORMATS = ((_ZLIB, 6, 5, 65535), (_LZ4, 11, 4, 65536), (_ZSTD, 6, 3, 65536))
+_NO_FORMAT = (b"", 0, 0, 0)
+"""How a compressed body begins, its bytes around all blocks, those before each, the most that one holds."""
 
 
 def masked_body(body: bytes, topic: bytes, sys_flag: int, names: Pseudonyms) -> bytes:
@@ -182,35 +185,23 @@ def masked_body(body: bytes, topic: bytes, sys_flag: int, names: Pseudonyms) -> 
 
 def _stored(body: bytes) -> bytes | None:
     """The same length, in the same format, of blocks that are stored as they are; None where that fails."""
-    size = len(body)
-    if body[:1] == _ZLIB:
-        blocks = _split(size - 6, 5, 65535)
-        if blocks is None:
-            return None
-        text = _BODY_FILL * sum(blocks)
-        made = b"\x78\x01"
-        for number, length in enumerate(blocks):
-            last = number == len(blocks) - 1
+    kind, around, head, most = next((each for each in _FORMATS if body.startswith(each[0])), _NO_FORMAT)
+    blocks = _split(len(body) - around, head, most) if kind else None
+    if blocks is None:
+        return None
+    made = b""
+    for number, length in enumerate(blocks):
+        last = number == len(blocks) - 1
+        if kind == _ZLIB:
             made += bytes([last]) + length.to_bytes(2, "little") + (length ^ 0xFFFF).to_bytes(2, "little")
-            made += _BODY_FILL * length
-        return made + zlib.adler32(text).to_bytes(4, "big")
-    if body[:4] == _LZ4:
-        blocks = _split(size - 11, 4, 65536)
-        if blocks is None:
-            return None
-        parts = [(length | 1 << 31).to_bytes(4, "little") + _BODY_FILL * length for length in blocks]
-        return _LZ4 + b"\x60\x40\x82" + b"".join(parts) + bytes(4)
-    if body[:4] == _ZSTD:
-        blocks = _split(size - 6, 3, 65536)
-        if blocks is None:
-            return None
-        heads = [(length << 3 | (number == len(blocks) - 1)) for number, length in enumerate(blocks)]
-        parts = [
-            head.to_bytes(3, "little") + _BODY_FILL * length
-            for head, length in zip(heads, blocks, strict=True)
-        ]
-        return _ZSTD + b"\x00\x58" + b"".join(parts)
-    return None
+        elif kind == _LZ4:
+            made += (length | 1 << 31).to_bytes(4, "little")
+        else:
+            made += (length << 3 | last).to_bytes(3, "little")
+        made += _BODY_FILL * length
+    if kind == _ZLIB:
+        return b"\x78\x01" + made + zlib.adler32(_BODY_FILL * sum(blocks)).to_bytes(4, "big")
+    return _LZ4 + b"\x60\x40\x82" + made + bytes(4) if kind == _LZ4 else _ZSTD + b"\x00\x58" + made
 
 
 def _split(size: int, head: int, most: int) -> list[int] | None:
@@ -237,9 +228,8 @@ def _inner_batch(body: bytes, names: Pseudonyms) -> bytes | None:
         if total < 22 or pos + total > len(body) or 22 + length + size != total:
             return None
         made[start:end] = _BODY_FILL * length
-        made[pos + 8 : pos + 12] = moved_crc(
-            body[pos + 8 : pos + 12], body[start:end], bytes(made[start:end])
-        )
+        crc = slice(pos + 8, pos + 12)
+        made[crc] = moved_crc(body[crc], body[start:end], bytes(made[start:end]))
         made[end + 2 : pos + total] = masked_properties(body[end + 2 : pos + total], names)
         pos += total
     return bytes(made) if body else None

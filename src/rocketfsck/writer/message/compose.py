@@ -28,18 +28,20 @@ _TRANSACTION_BITS = {
     Kind.COMMIT: magic.TRANSACTION_COMMIT,
     Kind.ROLLBACK: magic.TRANSACTION_ROLLBACK,
 }
+
+
+def _range(column: columns.MessageColumn) -> tuple[str, int, int]:
+    if column.kind == "i4":
+        return column.name, javatext.INT32_MIN, javatext.INT32_MAX
+    return column.name, 0, javatext.INT64_MAX
+
+
 _RANGES = (
     ("queue_id", 0, javatext.INT32_MAX),
     ("sys_flag", 0, magic.KNOWN_SYS_FLAGS),
     ("store_timestamp", javatext.INT64_MIN, javatext.INT64_MAX),
     ("delay_level", 0, javatext.INT32_MAX),
-    *(
-        (
-            column.name,
-            *((javatext.INT32_MIN, javatext.INT32_MAX) if column.kind == "i4" else (0, javatext.INT64_MAX)),
-        )
-        for column in columns.GIVEN
-    ),
+    *map(_range, columns.GIVEN),
 )
 
 
@@ -121,9 +123,8 @@ def _sys_flag(message: messages.OutgoingMessage) -> int:
         raise MessageError(f"sys_flag {sys_flag:#x} has an undefined compression type")
     # Brokers before 4.9.4 do not know compression types but store what the producer says.
     given = sys_flag & magic.TRANSACTION_MASK
-    bits = _TRANSACTION_BITS.get(
-        message.kind, given if message.kind is Kind.NORMAL else magic.TRANSACTION_NOT
-    )
+    otherwise = given if message.kind is Kind.NORMAL else magic.TRANSACTION_NOT
+    bits = _TRANSACTION_BITS.get(message.kind, otherwise)
     if given not in (magic.TRANSACTION_NOT, bits):
         raise MessageError(f"sys_flag {sys_flag:#x} does not fit a {message.kind.value} message")
     return sys_flag & ~magic.TRANSACTION_MASK | bits
@@ -146,11 +147,8 @@ def _topic(topic: str, message: messages.OutgoingMessage, dialect: Dialect) -> t
         if len(encoded) > magic.MAX_TOPIC_SIZE_V1:
             raise MessageError(f"topic of {len(encoded)} bytes: the broker would write a negative length")
         return encoded, magic.MAGIC_V1
-    if (
-        not dialect.v2_allowed
-        or not topic.startswith(messages.RETRY_PREFIX)
-        or message.kind is Kind.LEGACY_BATCH
-    ):
+    may_be_long = dialect.v2_allowed and topic.startswith(messages.RETRY_PREFIX)
+    if not may_be_long or message.kind is Kind.LEGACY_BATCH:
         raise MessageError(
             f"topic of {javatext.utf16_length(topic)} characters: the limit is {magic.MAX_TOPIC_SIZE_V1}"
         )
@@ -212,11 +210,8 @@ def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
     names = multi_dispatch_names(draft, options)
     if not names:
         return
-    if (
-        draft.message.kind is not Kind.NORMAL
-        or not draft.message_count
-        or draft.topic in options.batch_topics
-    ):
+    is_normal = draft.message.kind is Kind.NORMAL and draft.message_count
+    if not is_normal or draft.topic in options.batch_topics:
         raise MessageError("only normal messages of ordinary topics are dispatched to several queues")
     for name in names:
         _check_name(name, "queue")
@@ -310,9 +305,8 @@ def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable
         own = item.properties
         joins = dialect.batch_joins_properties and shared and own and own[-1:] != separator
         whole = own + (separator if joins else b"") + shared
-        yield replace(
-            draft, flag=item.flag, body=item.body, properties=messages.property_bytes(whole, dialect)
-        )
+        properties = messages.property_bytes(whole, dialect)
+        yield replace(draft, flag=item.flag, body=item.body, properties=properties)
 
 
 def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:

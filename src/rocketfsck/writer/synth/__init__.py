@@ -10,7 +10,7 @@ From a seed and a mix to a store and its manifest, by the quickest way that give
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rocketfsck.errors import UsageError
@@ -20,15 +20,8 @@ from rocketfsck.writer.input.rows import DEFAULT_START_TIME
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, put
-from rocketfsck.writer.synth.plan import (
-    PRESETS,
-    BodySizes,
-    Mix,
-    SynthesisPlan,
-    largest_record,
-    make_plan,
-    parse_mix,
-)
+from rocketfsck.writer.synth import plan as synth_plan
+from rocketfsck.writer.synth.plan import PRESETS, BodySizes, Mix, SynthesisPlan, parse_mix
 from rocketfsck.writer.synth.stories import INNER_TOPIC, Storyteller
 from rocketfsck.writer.writing import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store, tell
 
@@ -66,14 +59,9 @@ def synthesize(
     limit = MAX_MESSAGES if message_count is None else message_count
     if not 0 <= limit <= MAX_MESSAGES:
         raise UsageError(f"{limit} messages: the limit is {MAX_MESSAGES:,}")
-    plan = make_plan(seed, mix, options, start_time)
-    source = {
-        "seed": seed,
-        "size": size,
-        "message_count": message_count,
-        "start_time": start_time,
-        "mix": mix.document(),
-    }
+    plan = synth_plan.make_plan(seed, mix, options, start_time)
+    asked = {"seed": seed, "size": size, "message_count": message_count, "start_time": start_time}
+    source = {**asked, "mix": asdict(mix)}
     bulk = is_bulk(plan, options, size, limit, manifest)
     fill = _bulk_fill(plan, size, limit) if bulk else story_fill(plan, size, limit)
     return make_store(path, fill, options, source, manifest=manifest, manifest_path=manifest_path)
@@ -101,7 +89,7 @@ def is_bulk(
         and options.batch_topics.isdisjoint(plan.topics)
         and sys.byteorder == "little"
     )
-    expected = min(size or sys.maxsize, limit * largest_record(plan))
+    expected = min(size or sys.maxsize, limit * synth_plan.largest_record(plan))
     return plain and compiled_wanted(expected)
 
 

@@ -31,6 +31,7 @@ from rocketfsck.writer.manifest import crc32, crc32_of_zeros
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import CheckpointState, StoreWriter
 from rocketfsck.writer.synth import plan as synth_plan
+from rocketfsck.writer.synth.plan import SynthesisPlan
 from rocketfsck.writer.writing import WRITING, Fill, OnPut, Sums
 
 BUFFER_SIZE = 4 << 20
@@ -68,7 +69,7 @@ class KernelInput:
 
 
 def kernel_input(
-    plan: synth_plan.SynthesisPlan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
+    plan: SynthesisPlan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
 ) -> KernelInput:
     """What the kernel needs to know of a plan; `end_number` and `end_offset` are where the messages end."""
     fixed = [name for name in plan.property_order if name in _FIXED_VALUES]
@@ -143,7 +144,7 @@ KEY_ROWS = 1 << 17
 INDEX_CHUNK_SIZE = 1 << 20
 
 
-def bulk_fill(plan: synth_plan.SynthesisPlan, size: int | None, limit: int) -> Fill:
+def bulk_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
     """Puts the messages of a plain plan, as `synthesis.story_fill` does."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
@@ -159,9 +160,7 @@ def bulk_fill(plan: synth_plan.SynthesisPlan, size: int | None, limit: int) -> F
 class _Bulk:
     """One run: the writer, what the kernels get, and what they keep between calls."""
 
-    def __init__(
-        self, writer: StoreWriter, plan: synth_plan.SynthesisPlan, size: int | None, limit: int
-    ) -> None:
+    def __init__(self, writer: StoreWriter, plan: SynthesisPlan, size: int | None, limit: int) -> None:
         external = chosen()
         if external is None:
             raise StoreError("the kernels find no CRC-32 on this machine; set ROCKETFSCK_KERNELS=plain")
@@ -174,14 +173,11 @@ class _Bulk:
         self.state = np.zeros(kernels.STATE, np.int64)
         self.state[[kernels.S_OFFSET, kernels.S_END]] = writer.log.max_offset
         self.state[kernels.S_STEP_NUMBER] = -1
-        self.columns = Columns(
-            *(np.zeros(ROWS, np.int64) for _ in range(5)), *(np.zeros(KEY_ROWS, np.int64) for _ in range(2))
-        )
+        sizes = [ROWS] * 5 + [KEY_ROWS] * 2
+        self.columns = Columns(*(np.zeros(size, np.int64) for size in sizes))
         count = plan.mix.topics * plan.mix.queues
         starts = options.queue_start_offsets
-        self.next_offset = np.array(
-            [starts.get(self._queue_key(queue), 0) for queue in range(count)], np.int64
-        )
+        self.next_offset = _numbers([starts.get(self._queue_key(queue), 0) for queue in range(count)])
         self.queues: dict[int, QueueState] = {}
         self.sums: dict[str, int] = {}
         self.crc = 0
@@ -383,8 +379,6 @@ def follow_checkpoint(
     state.put_unit(int(times[count - 1]), int(offsets[count - 1]))
 
 
-def _dispatched(
-    state: CheckpointState, timestamp: int, physical_offset: int, full_index_timestamp: int | None
-) -> None:
+def _dispatched(state: CheckpointState, timestamp: int, physical_offset: int, full: int | None) -> None:
     state.physic_msg_timestamp = timestamp
-    state.dispatched(timestamp, physical_offset, in_queue=True, full_index_timestamp=full_index_timestamp)
+    state.dispatched(timestamp, physical_offset, in_queue=True, full=full)

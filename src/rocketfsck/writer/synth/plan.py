@@ -25,7 +25,7 @@ Keys of messages and weighted choices: what plans add to the numbers that `scan.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -165,10 +165,6 @@ class Mix:
     def is_plain(self) -> bool:
         """Whether there are normal messages only."""
         return all(share == 0 for kind, share in self.shares.items() if kind != "normal")
-
-    def document(self) -> dict[str, Any]:
-        """The mix as JSON."""
-        return asdict(self)
 
 
 _SMALL = {"body": BodySizes(16, 4096, octaves=True), "content": "both", "keys": (0, 3), "skew": "zipf"}
