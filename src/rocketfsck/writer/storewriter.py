@@ -21,7 +21,7 @@ the clock here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,6 @@ class CheckpointState:
             self.logics_physical_offset = offset
 
 
-OnPut = Callable[[PutRecord], None]
 _SYSTEM_TOPICS = ("SCHEDULE_TOPIC_XXXX",)
 
 
@@ -283,7 +282,8 @@ def finish(writer: StoreWriter) -> None:
     close_file(writer.index, flushed=clean and dialect.abort_has_pid)
     if not clean and options.preallocate:
         commitlog.preallocate_next(writer.log)
-    write_checkpoint(writer.root, final_checkpoint(writer))
+    checkpoint = encode_checkpoint(final_checkpoint(writer))
+    fileops.write_new(place_at(writer.root / CHECKPOINT_NAME), checkpoint)
     write_markers(writer.root, options, writer.abort_backup)
     files = dict(options.config)
     if options.topics_file and TOPICS_NAME not in files and writer.queues.states:
@@ -322,11 +322,6 @@ def write_markers(root: Path, options: WriteOptions, abort_backup: bytes = b"") 
         fileops.write_new(place_at(backup), abort_backup)
     if dialect.lock_file:
         fileops.write_new(place_at(root / LOCK_NAME), LOCK_CONTENT)
-
-
-def write_checkpoint(root: Path, checkpoint: Checkpoint) -> None:
-    """Write the checkpoint file."""
-    fileops.write_new(place_at(root / CHECKPOINT_NAME), encode_checkpoint(checkpoint))
 
 
 def write_config(root: Path, files: Mapping[str, Any]) -> None:

@@ -15,6 +15,9 @@ from rocketfsck.writer.damage.scenes import IndexScene, LogRecord
 
 _INT = struct.Struct(">i")
 
+_NOT_FULL = "an index file that is not full"
+_CHAIN_OF_3 = "an index chain of 3 entries"
+_UNINDEXED = rules(RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED)
 _IN_THE_LOG = "index file whose records are in the log"
 _ONE_FILE = "an index file with entries"
 _HEADER_MAY = rules(
@@ -60,10 +63,7 @@ def _set_slot(job: Job, index: IndexScene, slot: int, value: int, *rules: RuleNa
     job.done(f"slot {slot} of {index.file.relative} holds {value}", index.slot_place(slot), *rules)
 
 
-@damage(
-    "I3", (RuleName.INDEX_CHAIN_CYCLE, RuleName.INDEX_CHAIN_NOT_DECREASING), "an index chain of 3 entries",
-    CHAINS,
-)  # fmt: skip
+@damage("I3", (RuleName.INDEX_CHAIN_CYCLE, RuleName.INDEX_CHAIN_NOT_DECREASING), _CHAIN_OF_3, CHAINS)
 def chain_cycle(job: Job) -> None:
     """A chain leads back to a newer entry."""
     index, _, chain = _chain(job, 3)
@@ -113,9 +113,7 @@ def out_of_range(job: Job) -> None:
     _set_link(job, index, entry, value)
 
 
-@damage(
-    "I3", (RuleName.INDEX_CHAIN_SKIPS, RuleName.INDEX_ENTRY_ORPHAN), "an index chain of 3 entries", CHAINS
-)
+@damage("I3", (RuleName.INDEX_CHAIN_SKIPS, RuleName.INDEX_ENTRY_ORPHAN), _CHAIN_OF_3, CHAINS)
 def orphan(job: Job) -> None:
     """A chain skips an entry."""
     index, _, chain = _chain(job, 3)
@@ -133,10 +131,7 @@ def slot_out_of_range(job: Job) -> None:
     job.promise(index.entry_place(chain[-1], slot=True), RuleName.INDEX_ENTRY_ORPHAN)
 
 
-@damage(
-    "I3", (RuleName.INDEX_SLOT_OUT_OF_RANGE, RuleName.INDEX_ENTRY_ORPHAN), "an index file that is not full",
-    CHAINS,
-)  # fmt: skip
+@damage("I3", (RuleName.INDEX_SLOT_OUT_OF_RANGE, RuleName.INDEX_ENTRY_ORPHAN), _NOT_FULL, CHAINS)
 def slot_behind(job: Job) -> None:
     """A slot holds an entry that was never put."""
     index = _not_full(job)
@@ -237,7 +232,7 @@ def index_count_low(job: Job) -> None:
     job.promise(replace(place, end=(place.start or 0) + indexfile.ENTRY_SIZE * lost))
 
 
-@damage("I6", RuleName.INDEX_HEADER_COUNT, "an index file that is not full", RuleName.INDEX_FILE_DOOMED)
+@damage("I6", RuleName.INDEX_HEADER_COUNT, _NOT_FULL, RuleName.INDEX_FILE_DOOMED)
 def index_count_high(job: Job) -> None:
     """indexCount is more than the number of entries."""
     _need_geometry(job)
@@ -305,7 +300,7 @@ def time_negative(job: Job) -> None:
 
 @damage(
     "I12", RuleName.ENTRY_DANGLING, _ONE_FILE, RuleName.INDEX_HEADER_RANGE, RuleName.INDEX_ENTRY_ORDER,
-    RuleName.INDEX_FILE_ORDER, RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED,
+    RuleName.INDEX_FILE_ORDER, _UNINDEXED,
 )  # fmt: skip
 def entry_elsewhere(job: Job) -> None:
     """An entry points into the middle of a record."""
@@ -317,10 +312,7 @@ def entry_elsewhere(job: Job) -> None:
     job.promise(index.entry_place(entry, bounded=False))
 
 
-@damage(
-    "I12", RuleName.ENTRY_KEY, _ONE_FILE, RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED,
-    RuleName.ENTRY_DUPLICATE,
-)  # fmt: skip
+@damage("I12", RuleName.ENTRY_KEY, _ONE_FILE, _UNINDEXED, RuleName.ENTRY_DUPLICATE)
 def entry_key(job: Job) -> None:
     """An entry has the hash of no key of its record.
 
@@ -343,7 +335,7 @@ def _newest(job: Job) -> IndexScene:
 
 @damage(
     "I2", RuleName.ENTRY_BEYOND_LOG, _ONE_FILE, RuleName.INDEX_HEADER_RANGE, RuleName.INDEX_ENTRY_ORDER,
-    RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED, RuleName.INDEX_AHEAD_OF_LOG,
+    _UNINDEXED, RuleName.INDEX_AHEAD_OF_LOG,
 )  # fmt: skip
 def entry_beyond(job: Job) -> None:
     """The last entry points beyond the log."""
@@ -367,7 +359,7 @@ def _key_count(job: Job, offset: int) -> int:
     return 0 if record is None else record.key_count
 
 
-@damage("I8", RuleName.ENTRY_DUPLICATE, "an index file that is not full")
+@damage("I8", RuleName.ENTRY_DUPLICATE, _NOT_FULL)
 def entry_duplicate(job: Job) -> None:
     """The last entry was put twice."""
 

@@ -286,14 +286,6 @@ class DamageReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
-        return named(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "kind": "rocketfsck.damage",
-                "source": self.source,
-                "target": self.target,
-                "seed": self.seed,
-                "commitlog_paths": self.commitlog_paths,
-                "acts": self.acts,
-            }
-        )
+        head = {"schema_version": SCHEMA_VERSION, "kind": "rocketfsck.damage", **dict(members(self))}
+        acts = head.pop("acts")
+        return named({**head, "commitlog_paths": self.commitlog_paths, "acts": acts})

@@ -16,6 +16,7 @@ from rocketfsck.writer.damage.scenes import queue_directory
 
 TOPICS = "config/topics.json"
 GHOST = "GhostTopic"
+_MISSED = (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED)
 
 
 def _queue_place(queue: ConsumeQueue) -> PromisedPlace:
@@ -61,7 +62,7 @@ def _known(job: Job, topic: str, *, others: bool) -> RuleName:
     return RuleName.QUEUE_DELETED if deleted else RuleName.QUEUE_MISSING
 
 
-@damage("Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a queue with records in the log", QUEUE_LOST)
+@damage("Q7", _MISSED, "a queue with records in the log", QUEUE_LOST)
 def missing_queue(job: Job) -> None:
     """The directory of one queue is missing."""
     queue = job.choose(_candidates(job), "queue with records in the log")
@@ -73,11 +74,10 @@ def missing_queue(job: Job) -> None:
 
 
 def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
-    scene = job.queue(queue)
-    return bool((scene.units["tagsCode"] < -(1 << 31)).any())
+    return bool((job.queue(queue).units["tagsCode"] < -(1 << 31)).any())
 
 
-@damage("Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a topic with records in the log", QUEUE_LOST)
+@damage("Q7", _MISSED, "a topic with records in the log", QUEUE_LOST)
 def missing_topic(job: Job) -> None:
     """All queues of a topic are missing."""
     candidates = _candidates(job)
@@ -94,10 +94,7 @@ def missing_topic(job: Job) -> None:
             job.promise(_queue_place(queue), _known(job, topic, others=False))
 
 
-@damage(
-    "Q7", (RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), "a queue with records in the log", QUEUE_LOST,
-    alone=True,
-)  # fmt: skip
+@damage("Q7", _MISSED, "a queue with records in the log", QUEUE_LOST, alone=True)
 def missing_all_queues(job: Job) -> None:
     """All consume queues are missing."""
     candidates = _candidates(job)
@@ -134,10 +131,7 @@ def ghost_queue(job: Job) -> None:
         job.promise(queue, RuleName.QUEUE_EXPIRED)
 
 
-@damage(
-    "Q9", (RuleName.QUEUE_EXTENSION_ORPHAN, RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
-    "a queue with an extension", QUEUE_LOST,
-)  # fmt: skip
+@damage("Q9", (RuleName.QUEUE_EXTENSION_ORPHAN, *_MISSED), "a queue with an extension", QUEUE_LOST)
 def missing_queue_ext_left(job: Job) -> None:
     """A queue is missing, and its extension is left."""
     queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
@@ -148,7 +142,7 @@ def missing_queue_ext_left(job: Job) -> None:
         f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
     )
     job.promise(place, RuleName.QUEUE_EXTENSION_ORPHAN)
-    job.promise(_queue_place(queue), RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED)
+    job.promise(_queue_place(queue), *_MISSED)
 
 
 @damage("Q9", RuleName.EXT_ADDRESS_DANGLING, "a queue with an extension", RuleName.EXT_ADDRESS_DANGLING)

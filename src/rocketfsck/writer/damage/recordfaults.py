@@ -87,6 +87,7 @@ def _last_record(job: Job, size_of: Callable[[LogRecord], int]) -> LogRecord:
     return record
 
 
+_PLACE_CHANGED = rules(RECORD_CHANGED, MOVED, RuleName.BATCH_UNIT_CONTENT)
 _UNBROKEN = ANY_LOG - rules(
     RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.RECORD_MALFORMED, RuleName.RECORD_BODY_CRC,
     RuleName.LOG_NO_RECORDS,
@@ -277,10 +278,7 @@ def delay_level(job: Job) -> None:
     _change_property(job, "delayed message", props.DELAY, wanted)
 
 
-@damage(
-    "C10", RuleName.RECORD_INNER_BATCH, "an inner batch (5.0+)", RECORD_CHANGED, MOVED,
-    RuleName.BATCH_UNIT_CONTENT,
-)  # fmt: skip
+@damage("C10", RuleName.RECORD_INNER_BATCH, "an inner batch (5.0+)", _PLACE_CHANGED)
 def inner_batch(job: Job) -> None:
     """An inner batch's INNER_NUM is not a number."""
     _change_property(job, "inner batch", props.INNER_NUM, Trait.INNER_BATCH)
@@ -339,10 +337,7 @@ def time_back(job: Job) -> None:
     job.promise(PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset))
 
 
-@damage(
-    "Q4", RuleName.QUEUE_OFFSET_REPEATED, "two neighbours of one queue", RECORD_CHANGED, MOVED,
-    RuleName.BATCH_UNIT_CONTENT,
-)  # fmt: skip
+@damage("Q4", RuleName.QUEUE_OFFSET_REPEATED, "two neighbours of one queue", _PLACE_CHANGED)
 def queue_offset_repeated(job: Job) -> None:
     """Two records carry one queueOffset.
 

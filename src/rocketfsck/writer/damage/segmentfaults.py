@@ -13,6 +13,7 @@ from rocketfsck.writer.damage.scenes import LogScene, QueueScene, unit_place
 
 SECOND_PATH = "commitlog2"
 _MORE_EMPTY_FILES = 3
+_THREE_FILES = "three commit log files"
 
 
 def _file_size(job: Job) -> int:
@@ -56,9 +57,7 @@ def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> 
     return file, following
 
 
-@damage(
-    "C5", (RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT), "three commit log files", SEGMENT_LOST
-)
+@damage("C5", (RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT), _THREE_FILES, SEGMENT_LOST)
 def missing_segment(job: Job) -> None:
     """A commit log file between two others is missing."""
     file, following = _lose_inner(job)
@@ -66,11 +65,9 @@ def missing_segment(job: Job) -> None:
 
 
 @damage(
-    "C6",
-    (RuleName.FOREIGN_FILE, RuleName.SEGMENT_GAP, RuleName.LOG_FILE_MISNAMED, RuleName.UNIT_IN_MISNAMED_FILE),
-    "three commit log files",
-    SEGMENT_LOST,
-)
+    "C6", (RuleName.FOREIGN_FILE, RuleName.SEGMENT_GAP, RuleName.LOG_FILE_MISNAMED,
+    RuleName.UNIT_IN_MISNAMED_FILE), _THREE_FILES, SEGMENT_LOST,
+)  # fmt: skip
 def segment_renamed(job: Job) -> None:
     """A commit log file has a name that is not an offset.
 
@@ -260,7 +257,7 @@ def never_filled(job: Job) -> None:
 
 
 @damage(
-    "C2", RuleName.SEGMENT_ZERO_INSIDE, "three commit log files", RECORD_LOST, RuleName.BLANK_MISSING,
+    "C2", RuleName.SEGMENT_ZERO_INSIDE, _THREE_FILES, RECORD_LOST, RuleName.BLANK_MISSING,
     RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_GHOST, RuleName.ENTRY_DANGLING, RuleName.LOG_NO_RECORDS,
 )  # fmt: skip
 def zero_segment(job: Job) -> None:

@@ -13,6 +13,7 @@ from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import ANY_QUEUE, UNITS_LOST, PromisedPlace, rules
 from rocketfsck.writer.damage.scenes import LogRecord, QueueScene, SceneUnit, unit_place
 
+_BETWEEN = "a unit between two others"
 Wanted = Callable[[SceneUnit, QueueScene, LogRecord], object]
 
 
@@ -120,7 +121,7 @@ def dangling_tail(job: Job) -> None:
 
 
 @damage(
-    "Q2", (RuleName.UNIT_ORDER, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST,
+    "Q2", (RuleName.UNIT_ORDER, RuleName.RECORD_WITHOUT_UNIT), _BETWEEN, UNITS_LOST,
     RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED, RuleName.UNIT_OF_DAMAGED_RECORD,
 )  # fmt: skip
 def unit_order(job: Job) -> None:
@@ -165,7 +166,7 @@ def units_stale(job: Job) -> None:
     _changed(job, unit, "an old unit")
 
 
-@damage("Q3", (RuleName.UNIT_HOLE, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST)
+@damage("Q3", (RuleName.UNIT_HOLE, RuleName.RECORD_WITHOUT_UNIT), _BETWEEN, UNITS_LOST)
 def queue_hole(job: Job) -> None:
     """A unit is empty although later ones are not."""
 
@@ -210,10 +211,7 @@ def _record_of(job: Job, unit: SceneUnit) -> bool:
     return record is not None and record.queue_offset == unit.base and record.topic == unit.queue.topic
 
 
-@damage(
-    "Q3", (RuleName.PRE_BLANK_MISPLACED, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others",
-    UNITS_LOST,
-)  # fmt: skip
+@damage("Q3", (RuleName.PRE_BLANK_MISPLACED, RuleName.RECORD_WITHOUT_UNIT), _BETWEEN, UNITS_LOST)
 def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit is in the middle of a queue."""
     unit, record = _unit(job, "unit between two others", _is_inside)
@@ -263,7 +261,7 @@ def empty_last_file(job: Job) -> None:
     job.promise(unit_place(made, last.size // scene.queue.unit_size))
 
 
-@damage("Q11", (RuleName.UNIT_INVALID, RuleName.RECORD_WITHOUT_UNIT), "a unit between two others", UNITS_LOST)
+@damage("Q11", (RuleName.UNIT_INVALID, RuleName.RECORD_WITHOUT_UNIT), _BETWEEN, UNITS_LOST)
 def unit_invalid(job: Job) -> None:
     """A unit has a negative size."""
     unit, record = _unit(job, "unit between two others", _is_inside)

@@ -194,14 +194,10 @@ def _coded_files(
         if index.size > CODED_LIMIT:
             continue
         data = _content(index, indexfile.slot_pos(store.geometry.slot_count))
-        hashes.mask_index(
-            data,
-            slot_count=max(store.geometry.slot_count, 1),
-            counts_entries=store.dialect.counts_entries_in_hash_slot_count,
-            masks=masks,
-            seed=int.from_bytes(names.secret) + number,
-        )
-        end = moved.move_index(data, max(store.geometry.slot_count, 1), stored, end)
+        slots, seed = max(store.geometry.slot_count, 1), int.from_bytes(names.secret) + number
+        counts = store.dialect.counts_entries_in_hash_slot_count
+        hashes.mask_index(data, slot_count=slots, counts_entries=counts, masks=masks, seed=seed)
+        end = moved.move_index(data, slots, stored, end)
         yield index, [(0, data)]
     for other in store.others:
         for item in _short(other.files, CODED_LIMIT) if other.kind in _CODED_OTHERS else ():

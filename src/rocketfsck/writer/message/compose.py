@@ -254,14 +254,9 @@ def _half(draft: Draft, options: WriteOptions) -> Draft:
 
 
 def _moved(draft: Draft, topic: str, queue_id: int, added: dict[str, str], dialect: Dialect) -> Draft:
-    return replace(
-        draft,
-        topic=topic,
-        topic_bytes=topic.encode(),
-        magic_code=magic.MAGIC_V1,
-        queue_id=queue_id,
-        properties=messages.with_properties(draft.properties, added, dialect),
-    )
+    properties = messages.with_properties(draft.properties, added, dialect)
+    moved = replace(draft, topic=topic, topic_bytes=topic.encode(), queue_id=queue_id)
+    return replace(moved, magic_code=magic.MAGIC_V1, properties=properties)
 
 
 def _delayed(draft: Draft, options: WriteOptions) -> Draft:
@@ -329,10 +324,7 @@ def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:
     if len(items) > javatext.INT16_MAX:
         raise MessageError(f"an inner batch of {len(items):,} messages: the limit is {javatext.INT16_MAX:,}")
     added = {props.INNER_NUM: str(len(items))}
-    return replace(
-        draft,
-        sys_flag=draft.sys_flag | magic.NEED_UNWRAP | magic.INNER_BATCH,
-        body=record.encode_items(items),
-        properties=messages.with_properties(draft.properties, added, options.dialect),
-        message_count=len(items),
-    )
+    properties = messages.with_properties(draft.properties, added, options.dialect)
+    sys_flag = draft.sys_flag | magic.NEED_UNWRAP | magic.INNER_BATCH
+    made = replace(draft, sys_flag=sys_flag, message_count=len(items))
+    return replace(made, body=record.encode_items(items), properties=properties)

@@ -156,12 +156,9 @@ def _transaction(teller: Storyteller, found: Basics) -> Story:
         return
     half = teller.halves.popleft()
     committed = synth_plan.drawn_below(found.key, draws.DRAW_VARIANT, 4) > 0
-    ended = replace(
-        half.message,
-        store_timestamp=found.store_timestamp,
-        prepared_transaction_offset=half.physical_offset,
-        kind=Kind.COMMIT if committed else Kind.ROLLBACK,
-    )
+    kind, offset = Kind.COMMIT if committed else Kind.ROLLBACK, half.physical_offset
+    ended = replace(half.message, store_timestamp=found.store_timestamp, kind=kind)
+    ended = replace(ended, prepared_transaction_offset=offset)
     if old:
         yield ended if committed else replace(ended, body=b"")
         return
