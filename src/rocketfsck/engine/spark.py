@@ -128,36 +128,31 @@ def _outcomes(rows: list[Any], tasks: Sequence[Task]) -> Iterator[Outcome[Task, 
         yield Outcome(row["index"], tasks[row["index"]], result, row["seconds"])
 
 
+@dataclass
 class _Job:
     """The Spark jobs of one run, all under one tag."""
 
-    def __init__(
-        self,
-        engine: SparkEngine,
-        kernel: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        last_time: float | None,
-        tag: str,
-    ) -> None:
-        self._engine = engine
-        self._kernel = kernel
-        self._tasks = tasks
-        self._last_time = last_time
-        self._tag = tag
-        self._context = spark_context(engine.session)
-        work = (kernel, dict(enumerate(tasks)))
-        self._shared = None if self._context is None else self._context.broadcast(work)
-        self._attempts = attempt_count(engine.session)
-        self._paths = () if is_embedded(engine.session) else engine.paths
+    engine: SparkEngine
+    kernel: Callable[[Any], Any]
+    tasks: Sequence[Any]
+    last_time: float | None
+    tag: str
+
+    def __post_init__(self) -> None:
+        session, work = self.engine.session, (self.kernel, dict(enumerate(self.tasks)))
+        self.context = spark_context(session)
+        self.shared = None if self.context is None else self.context.broadcast(work)
+        self.attempts = attempt_count(session)
+        self.paths = () if is_embedded(session) else self.engine.paths
 
     def collect(self, first: int, last: int) -> list[Any]:
         """Run the tasks from `first` to before `last`: their rows."""
         from py4j.protocol import Py4JError  # what pyspark has no class of its own for
         from pyspark.errors import PySparkException
 
-        session, work = self._engine.session, self._shared or self._pickled(first, last)
-        parts = min(self._engine.partitions or last - first, last - first)
-        function = guarded(RUNNER, (work, self._last_time, self._attempts), self._paths)
+        session, work = self.engine.session, self.shared or self._pickled(first, last)
+        parts = min(self.engine.partitions or last - first, last - first)
+        function = guarded(RUNNER, (work, self.last_time, self.attempts), self.paths)
         self._tag_thread()
         try:
             return session.range(first, last, 1, parts).mapInArrow(function, RESULT_SCHEMA).collect()
@@ -171,22 +166,22 @@ class _Job:
 
         with suppress(PySparkException, Py4JError):
             while running:  # a job that a thread is just about to start is ended the next time
-                if self._context is None:
-                    self._engine.session.interruptTag(self._tag)
+                if self.context is None:
+                    self.engine.session.interruptTag(self.tag)
                 else:
-                    self._context.cancelJobsWithTag(self._tag)
+                    self.context.cancelJobsWithTag(self.tag)
                 _, running = wait(running, timeout=0.5)
-            if self._shared is not None:
-                self._shared.destroy()
+            if self.shared is not None:
+                self.shared.destroy()
 
     def _tag_thread(self) -> None:
         """Name what this thread starts; of a session's tags only the thread knows that has set them."""
-        if self._context is None:
-            self._engine.session.addTag(self._tag)
+        if self.context is None:
+            self.engine.session.addTag(self.tag)
         else:
-            self._context.addJobTag(self._tag)
-            self._context.setInterruptOnCancel(True)
+            self.context.addJobTag(self.tag)
+            self.context.setInterruptOnCancel(True)
 
     def _pickled(self, first: int, last: int) -> bytes:
-        work = (self._kernel, {index: self._tasks[index] for index in range(first, last)})
+        work = (self.kernel, {index: self.tasks[index] for index in range(first, last)})
         return pickle.dumps(work, pickle.HIGHEST_PROTOCOL)

@@ -84,36 +84,25 @@ def _is_time(field: pa.Field) -> bool:
 
 def _timed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
-        _times(column) if field.type == TIME else column
+        _times(column).cast(TIME) if field.type == TIME else column
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _times(numbers: pa.Array) -> pa.Array:
+    """The numbers that are times of the years 1 to 9999, others as null."""
     possible = pc.and_(pc.greater_equal(numbers, FIRST_TIME), pc.less_equal(numbers, LAST_TIME))
-    return pc.if_else(possible, numbers, pa.scalar(None, pa.int64())).cast(TIME)
+    return pc.if_else(possible, numbers, pa.scalar(None, pa.int64()))
 
 
 EVERY = "*"
 """Among the names of columns: all that the view has."""
 METADATA = "_metadata"
 NARROW = (
-    "broker",
-    "topic",
-    "queue_id",
-    "queue_offset",
-    "offset",
-    "store_timestamp",
-    "born_timestamp",
-    "size",
-    "body_size",
-    "tags_code",
-    "reconsume_times",
-    "sys_flag",
-    "file",
-    "pos",
-)
+    "broker", "topic", "queue_id", "queue_offset", "offset", "store_timestamp", "born_timestamp", "size",
+    "body_size", "tags_code", "reconsume_times", "sys_flag", "file", "pos",
+)  # fmt: skip
 """Columns of messages that need neither bodies nor properties: what is given when none are named."""
 BODY = ("body", "body_crc_ok")
 PROPERTIES = ("tags", "keys", "unique_key", "properties")
@@ -208,9 +197,7 @@ def shaped(batch: pa.RecordBatch, part: Part, schema: pa.Schema) -> pa.RecordBat
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_timestamp(kind) or pa.types.is_timestamp(column.type):
         return column
-    possible = pc.and_(pc.greater_equal(column, FIRST_TIME), pc.less_equal(column, LAST_TIME))
-    known = pc.if_else(possible, column, pa.scalar(None, pa.int64()))
-    return pc.multiply(known, 1000).cast(kind)
+    return pc.multiply(_times(column), 1000).cast(kind)
 
 
 def _file_of(part: Part, kind: pa.StructType, count: int) -> pa.Array:
@@ -255,9 +242,8 @@ def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> 
     values: dict[str, Any] = {}
     for name, text in given.items():
         option = _KNOWN.get(name)
-        if option is None or option.field == "":
-            continue
-        values[option.field] = option.parse(option.name, text)
+        if option is not None and option.field:
+            values[option.field] = option.parse(option.name, text)
     possible = VIEWS[view].conditions | (OF_FILES if VIEWS[view].of_files else frozenset())
     for option in _CONDITIONS:
         if option.field in values and option.field not in possible:
@@ -354,48 +340,22 @@ def read_truth(name: str, text: str) -> bool:
     return word in _TRUE
 
 
-def _text(name: str, text: str) -> str:  # noqa: ARG001
-    return text
-
-
-def _lower(name: str, text: str) -> str:  # noqa: ARG001
-    return text.strip().lower()
-
-
-def _upper(name: str, text: str) -> str:  # noqa: ARG001
-    return text.strip().upper()
-
-
-def _columns(name: str, text: str) -> tuple[str, ...]:
-    return tuple(_words(name, text))
-
-
 @dataclass(frozen=True, slots=True)
 class _Option:
     """An option's name, the field of `WantedRows` that it sets ("": none), and how its text is read."""
 
     name: str
     field: str = ""
-    parse: Callable[[str, str], Any] = _text
+    parse: Callable[[str, str], Any] = lambda _, text: text
 
 
 _OPTIONS = (
-    _Option("path"),
-    _Option("paths"),
-    _Option("store"),
-    _Option("view"),
-    _Option("broker"),
-    _Option("broker_conf"),
-    _Option("version"),
-    _Option("commitlog_paths"),
-    _Option("delay_levels"),
-    _Option("storage_options"),
-    _Option("recursiveFileLookup"),
-    _Option("columns", "columns", _columns),
-    _Option("body"),
-    _Option("properties"),
-    _Option("level", "level", _lower),
-    _Option("mode", "mode", _upper),
+    *map(_Option, ("path", "paths", "store", "view", "broker", "broker_conf", "version", "commitlog_paths")),
+    *map(_Option, ("delay_levels", "storage_options", "recursiveFileLookup")),
+    _Option("columns", "columns", lambda name, text: tuple(_words(name, text))),
+    *map(_Option, ("body", "properties")),
+    _Option("level", "level", lambda _, text: text.strip().lower()),
+    _Option("mode", "mode", lambda _, text: text.strip().upper()),
     _Option("ignoreMissingFiles", "ignore_missing_files", read_truth),
     _Option("ignoreCorruptFiles", "ignore_corrupt_files", read_truth),
     _Option("columnNameOfCorruptRecord", "corrupt_column"),

@@ -175,7 +175,8 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with plain_errors():
-            return Reader(demanded(_request(self._options(schema)), schema), arrow_schema(schema))
+            options = kept_options(schema, self.options)
+            return Reader(demanded(_request(options), schema), arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         if find_spec("pyspark.sql.streaming.datasource") is None:  # before pyspark 4.2
@@ -183,7 +184,7 @@ class RocketMQDataSource(DataSource):
         from rocketfsck.pipeline.streaming import RocketMQStreamReader
 
         with plain_errors():
-            options = self._options(schema)
+            options = kept_options(schema, self.options)
             request = demanded(_request(options, of_stream=True), schema)
             return RocketMQStreamReader(request, parse_stream_options(options), arrow_schema(schema))
 
@@ -194,9 +195,6 @@ class RocketMQDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802, ARG002
         with plain_errors():
             raise UsageError(READ_ONLY)
-
-    def _options(self, schema: StructType) -> Mapping[str, str]:
-        return kept_options(schema, self.options)
 
 
 class NoStreamReader(DataSourceStreamReader):

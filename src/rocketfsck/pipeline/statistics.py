@@ -302,11 +302,9 @@ def recount_run(hashes: Longs, run: query_counts.FileRun) -> KeyCounts:
 def keys_of(sketch: KeySketch, exact: KeyCounts, key_count: int) -> KeyStatistics:
     """The most frequent keys of both passes."""
     ordered = sorted(exact.counts.items(), key=lambda item: (-item[1], item[0]))
+    top = [KeyCount(java_decode(topic), java_decode(key), n) for (topic, key), n in ordered[:key_count]]
     return KeyStatistics(
-        top=tuple(
-            KeyCount(java_decode(topic), java_decode(key), count)
-            for (topic, key), count in ordered[:key_count]
-        ),
+        top=tuple(top),
         word_count=sketch.words.total,
         distinct_words=sketch.distinct_words.estimate(),
         distinct_unique=sketch.distinct_unique.estimate(),

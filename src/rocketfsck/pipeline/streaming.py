@@ -101,6 +101,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         found: list[InputPartition] = []
+        demands_all = self.options.fail_on_data_loss
         sources = {source.broker: source for source in self.request.sources}
         for broker in end:
             first, last = _place_of(start, broker), _place_of(end, broker)
@@ -110,13 +111,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise UsageError(f"the checkpoint has records of {broker!r}, whose store is not named")
             source = sources[broker]
             log = self._log(source)
-            ranges = [
-                piece
-                for whole in reading.ranges_between(
-                    log, first, last, fail_on_data_loss=self.options.fail_on_data_loss
-                )
-                for piece in reading.split_range(log, whole, self.request.wanted.split_size)
-            ]
+            wholes = reading.ranges_between(log, first, last, fail_on_data_loss=demands_all)
+            size = self.request.wanted.split_size
+            ranges = [piece for whole in wholes for piece in reading.split_range(log, whole, size)]
             found += [
                 TailPartition(tail) for tail in reading.parts_of(self.request.view, source, log, ranges, last)
             ]
@@ -124,12 +121,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, TailPartition):
-            tail, request = partition.tail, self.request
+            tail, request, demands_all = partition.tail, self.request, self.options.fail_on_data_loss
             wanted = read_columns(request.view, request.wanted)
             with plain_errors():
-                for batch in reading.read_tail(
-                    tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss
-                ):
+                for batch in reading.read_tail(tail, wanted, fail_on_data_loss=demands_all):
                     yield shaped(batch, tail.part, self.schema)
             settle()
 

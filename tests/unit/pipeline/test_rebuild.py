@@ -20,7 +20,7 @@ from rocketfsck.pipeline.rebuild import segment
 from rocketfsck.pipeline.rebuild.index import IndexTask, QueueTask, build_index_part
 from rocketfsck.pipeline.rebuild.job import rebuild_on
 from rocketfsck.pipeline.rebuild.places import SpillReader, SpillWriter
-from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_path, units_path
+from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, spill_path
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.compare.compare import compare_stores
@@ -437,8 +437,8 @@ def test_scratch_files_that_are_gone_end_the_job(tmp_path: Path) -> None:
     def remove(kernel: Callable[[Any], Any], task: Any) -> Any:
         if isinstance(task, IndexTask) and task.number == 1:
             for part in task.segments:
-                keys_path(task.building.scratch, part.number).unlink(missing_ok=True)
-                units_path(task.building.scratch, part.number).unlink(missing_ok=True)
+                spill_path(task.building.scratch, "keys", part.number).unlink(missing_ok=True)
+                spill_path(task.building.scratch, "units", part.number).unlink(missing_ok=True)
         return None if isinstance(task, IndexTask) else kernel(task)
 
     with pytest.raises(StoreError, match=r"keys-0+\d: cannot be read"):

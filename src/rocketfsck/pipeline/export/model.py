@@ -15,8 +15,9 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
+from operator import add
 from typing import Any, Literal
 
 from rocketfsck.common.documents import convert
@@ -121,11 +122,7 @@ class DamageCount:
     corrupt_count: int = 0
 
     def __add__(self, other: DamageCount) -> DamageCount:
-        return DamageCount(
-            self.count + other.count,
-            self.byte_count + other.byte_count,
-            self.corrupt_count + other.corrupt_count,
-        )
+        return DamageCount(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,19 +46,9 @@ FleetState = Literal[State, "failed"]
 """The state of a verdict; `failed` is a store that could not be opened or checked."""
 
 ORDER: tuple[FleetState, ...] = (
-    "interrupted",
-    "refused",
-    "harmful",
-    "failed",
-    "unread",
-    "lost",
-    "damaged",
-    "unknown",
-    "partial",
-    "running",
-    "unclean",
-    "healthy",
-)
+    "interrupted", "refused", "harmful", "failed", "unread", "lost",
+    "damaged", "unknown", "partial", "running", "unclean", "healthy",
+)  # fmt: skip
 """Worst first."""
 
 
@@ -155,19 +145,10 @@ class CheckedStore:
 STORE_COLUMNS = columns_of(StoreRow)
 """The columns of the table of stores."""
 
-LATER_COLUMNS = frozenset(
-    {
-        "read_byte_count",
-        "taken_over_byte_count",
-        "oldest_read_timestamp",
-        "level",
-        "message_count",
-        "compared_run_id",
-        "compared_state",
-        "new_finding_count",
-        "gone_finding_count",
-    }
-)
+LATER_COLUMNS = frozenset({
+    "read_byte_count", "taken_over_byte_count", "oldest_read_timestamp", "level", "message_count",
+    "compared_run_id", "compared_state", "new_finding_count", "gone_finding_count",
+})  # fmt: skip
 """Columns that tables of stores from earlier versions lack."""
 
 FLEET_FINDING_COLUMNS = (
@@ -240,6 +221,10 @@ def run_timestamp(run_id: str) -> int | None:
         return None
 
 
+def _oldest(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class FleetHead:
     """What a check of many stores says of all of them; `started_timestamp` is in ms. `node_groups` are those
@@ -266,6 +251,17 @@ class FleetHead:
     new_finding_count: int
     gone_finding_count: int
     not_compared: str | None
+
+
+_SAID_OF_ALL = (
+    "run_id", "level", "started_timestamp", "seconds", "exit_code", "oldest_read_timestamp", "state_counts",
+    "node_groups", "compared_timestamp", "not_compared",
+)  # fmt: skip
+"""Members of a head that are those of the report."""
+_SUMS = (
+    "byte_count", "read_byte_count", "taken_over_byte_count", "new_finding_count", "gone_finding_count",
+)  # fmt: skip
+"""Members of a head that are sums over the stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +298,7 @@ class FleetReport:
     @property
     def compared_timestamp(self) -> int | None:
         """When the oldest run began that a store was compared with (ms)."""
-        times = (run_timestamp(row.compared_run_id or "") for row in self.stores)
-        return min((time for time in times if time is not None), default=None)
+        return _oldest(run_timestamp(row.compared_run_id or "") for row in self.stores)
 
     @property
     def state_counts(self) -> dict[FleetState, int]:
@@ -314,8 +309,7 @@ class FleetReport:
     @property
     def oldest_read_timestamp(self) -> int | None:
         """When the part of any store was read that was read longest ago (ms); None without states."""
-        times = (row.oldest_read_timestamp for row in self.stores)
-        return min((time for time in times if time is not None), default=None)
+        return _oldest(row.oldest_read_timestamp for row in self.stores)
 
     def worst_first(self) -> list[StoreRow]:
         """The stores, the worst first."""
@@ -332,27 +326,16 @@ class FleetReport:
 
     def head(self) -> dict[str, Any]:
         """What is said of all stores together: the members of a `FleetHead`."""
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAID_OF_ALL}
+        sums: dict[str, Any] = {name: sum(getattr(row, name) or 0 for row in self.stores) for name in _SUMS}
         head = FleetHead(
             kind=STORES_KIND,
-            run_id=self.run_id,
             tool_version=__version__,
-            level=self.level,
-            started_timestamp=self.started_timestamp,
-            seconds=self.seconds,
-            exit_code=self.exit_code,
             outcome=outcome_of(self.exit_code),
             store_count=len(self.stores),
-            byte_count=sum(row.byte_count or 0 for row in self.stores),
-            read_byte_count=sum(row.read_byte_count or 0 for row in self.stores),
-            taken_over_byte_count=sum(row.taken_over_byte_count or 0 for row in self.stores),
-            oldest_read_timestamp=self.oldest_read_timestamp,
-            state_counts=self.state_counts,
-            node_groups=self.node_groups,
             compared_store_count=len(self.compared),
-            compared_timestamp=self.compared_timestamp,
-            new_finding_count=sum(row.new_finding_count or 0 for row in self.stores),
-            gone_finding_count=sum(row.gone_finding_count or 0 for row in self.stores),
-            not_compared=self.not_compared,
+            **same,
+            **sums,
         )
         return to_document(head)
 

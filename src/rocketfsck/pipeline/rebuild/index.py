@@ -33,8 +33,8 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.pipeline.rebuild import segment as rebuild_segment
 from rocketfsck.pipeline.rebuild.places import SpillReader, Take, attempt_directory, publish
+from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, Building, SegmentRead, bucket_of, spill_path
 from rocketfsck.repair.build.files import BuiltIndexFile, BuiltQueue, make_directory
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of
@@ -55,7 +55,7 @@ class QueueTask:
     the store has of them, `queues` are those of these buckets; `log_end_offset` is for them.
     """
 
-    building: rebuild_segment.Building
+    building: Building
     segments: tuple[int, ...]
     batch_topics: frozenset[str]
     start: int
@@ -78,51 +78,31 @@ class QueuePart:
 
 
 def plan_queues(
-    building: rebuild_segment.Building,
-    store: Store,
-    segments: Sequence[rebuild_segment.SegmentRead],
-    job_count: int,
+    building: Building, store: Store, segments: Sequence[SegmentRead], job_count: int
 ) -> list[QueueTask]:
     """Buckets in groups of about the same number of dispatches. `store` is all of it."""
     going_on = store.queues if building.options.only_missing else ()
     log_end = read_log_end(store) if going_on else None
+    log_end_offset = 0 if log_end is None else log_end.end_offset
     numbers = tuple(segment.number for segment in segments if segment.unit_counts.any())
     batch_topics = batch_topics_of(store).union(*(segment.inner_topics for segment in segments))
-    counts, queue_counts = (
-        np.zeros(rebuild_segment.BUCKET_COUNT, np.int64),
-        np.zeros(rebuild_segment.BUCKET_COUNT, np.int64),
-    )
+    counts, queue_counts = np.zeros((2, BUCKET_COUNT), np.int64)
     for segment in segments:
         counts += segment.unit_counts
         queue_counts = np.maximum(queue_counts, segment.queue_counts)
     total = int(counts.sum())
     if not total:
         return []
-    group_count = min(GROUPS_A_JOB * job_count, rebuild_segment.BUCKET_COUNT)
+    group_count = min(GROUPS_A_JOB * job_count, BUCKET_COUNT)
     middles = np.cumsum(counts) - counts // 2
     groups = np.minimum(middles * group_count // total, group_count - 1)
     tasks = []
     for group in np.unique(groups[counts > 0]).tolist():
         buckets = np.flatnonzero((groups == group) & (counts > 0))
         start, end = int(buckets[0]), int(buckets[-1]) + 1
-        queues = [
-            queue
-            for queue in going_on
-            if start <= rebuild_segment.bucket_of((queue.topic, queue.queue_id)) < end
-        ]
-        tasks.append(
-            QueueTask(
-                building,
-                numbers,
-                batch_topics,
-                start,
-                end,
-                tuple(queues),
-                0 if log_end is None else log_end.end_offset,
-                unit_count=int(counts[start:end].sum()),
-                queue_count=int(queue_counts[start:end].sum()),
-            )
-        )
+        queues = tuple(one for one in going_on if start <= bucket_of((one.topic, one.queue_id)) < end)
+        sizes = int(counts[start:end].sum()), int(queue_counts[start:end].sum())
+        tasks.append(QueueTask(building, numbers, batch_topics, start, end, queues, log_end_offset, *sizes))
     return tasks
 
 
@@ -158,7 +138,7 @@ def take_queues(parts: Sequence[QueuePart], root: Path, take: Take) -> list[Buil
 
 def _queue_rows(task: QueueTask, segment: int, states: QueueStates) -> Iterator[tuple[Longs, Longs]]:
     """The dispatches of a commit log file, in chunks, and the numbers that their queues have here."""
-    with SpillReader(rebuild_segment.units_path(task.building.scratch, segment)) as reader:
+    with SpillReader(spill_path(task.building.scratch, "units", segment)) as reader:
         numbers = _numbers(reader, task, states)
         for starts, columns in zip(reader.footer["starts"], reader.footer["columns"], strict=True):
             start, end = int(starts[task.start]), int(starts[task.end])
@@ -200,7 +180,7 @@ class IndexTask:
     The first of `segments` holds key `start` - 1, if there is one.
     """
 
-    building: rebuild_segment.Building
+    building: Building
     number: int
     start: int
     end: int
@@ -217,9 +197,7 @@ class IndexPart:
     path: str
 
 
-def plan_index(
-    building: rebuild_segment.Building, builder: IndexBuilder, segments: Sequence[rebuild_segment.SegmentRead]
-) -> list[IndexTask]:
+def plan_index(building: Building, builder: IndexBuilder, segments: Sequence[SegmentRead]) -> list[IndexTask]:
     """The index files there will be, as the builder begins. `segments` are in the order of the log."""
     filled = [segment for segment in segments if segment.row_count]
     if not filled:
@@ -336,17 +314,11 @@ def _chunks(task: IndexTask) -> Iterator[tuple[int, KeyRows]]:
     """The chunks from that of the key before the file's first on, each with the number of its first key."""
     for segment in task.segments:
         start = segment.key_start
-        with SpillReader(rebuild_segment.keys_path(task.building.scratch, segment.number)) as reader:
+        with SpillReader(spill_path(task.building.scratch, "keys", segment.number)) as reader:
             sizes, columns = reader.footer["chunks"].tolist(), reader.footer["columns"]
             for (row_count, key_count), (offset, time, hashes, records) in zip(sizes, columns, strict=True):
                 if start + key_count >= task.start:
-                    yield (
-                        start,
-                        KeyRows(
-                            reader.column(offset, 0, row_count),
-                            reader.column(time, 0, row_count),
-                            reader.column(hashes, 0, key_count).astype(np.int32),
-                            reader.column(records, 0, key_count).astype(np.int32),
-                        ),
-                    )
+                    rows = reader.column(offset, 0, row_count), reader.column(time, 0, row_count)
+                    keys = (reader.column(one, 0, key_count).astype(np.int32) for one in (hashes, records))
+                    yield start, KeyRows(*rows, *keys)
                 start += key_count

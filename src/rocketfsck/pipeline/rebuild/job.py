@@ -140,13 +140,9 @@ def _made(engine: Engine, building: Building) -> MadeParts:
         tasks += rebuild_index.plan_index(shared, builder, segments)
     with phase("building queues and index"):
         parts = [part for _, part in _each(engine, build_part, tasks)]
-    return MadeParts(
-        tuple(segments),
-        tuple(part for part in parts if isinstance(part, rebuild_index.QueuePart))
-        if options.queues
-        else None,
-        tuple(part for part in parts if isinstance(part, rebuild_index.IndexPart)) if options.index else None,
-    )
+    queues = tuple(part for part in parts if isinstance(part, rebuild_index.QueuePart))
+    index = tuple(part for part in parts if isinstance(part, rebuild_index.IndexPart))
+    return MadeParts(tuple(segments), queues if options.queues else None, index if options.index else None)
 
 
 def _shared(building: Building, first_offset: int | None) -> Building:

@@ -18,6 +18,7 @@ from collections.abc import Container
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -89,14 +90,9 @@ class SegmentRead:
     inner_topics: frozenset[str] = frozenset()
 
 
-def keys_path(scratch: str, number: int) -> Path:
-    """Where the keys of a commit log file are."""
-    return Path(scratch) / f"keys-{number:06d}"
-
-
-def units_path(scratch: str, number: int) -> Path:
-    """Where the dispatches of a commit log file are."""
-    return Path(scratch) / f"units-{number:06d}"
+def spill_path(scratch: str, what: Literal["keys", "units"], number: int) -> Path:
+    """Where the keys, or the dispatches, of a commit log file are."""
+    return Path(scratch) / f"{what}-{number:06d}"
 
 
 def bucket_of(name: Name) -> int:
@@ -107,14 +103,15 @@ def bucket_of(name: Name) -> int:
 
 def read_segment(task: SegmentTask) -> SegmentRead:
     """The kernel. Raises StoreError where the file cannot be read or a scratch file cannot be written."""
-    building, options, number = task.building, task.building.options, task.number
+    building, number = task.building, task.number
+    options, scratch = building.options, building.scratch
     store = replace(building.store, commitlog=replace(building.store.commitlog, files=(task.file,)))
     with ExitStack() as stack:
         units = keys = None
         if options.queues:
-            units = stack.enter_context(UnitSpill(units_path(building.scratch, number), options.wanted))
+            units = stack.enter_context(UnitSpill(spill_path(scratch, "units", number), options.wanted))
         if options.index:
-            keys = stack.enter_context(KeySpill(keys_path(building.scratch, number), building.first_offset))
+            keys = stack.enter_context(KeySpill(spill_path(scratch, "keys", number), building.first_offset))
         with part(task.file.size), within(jobs=SCAN_THREADS):
             walked = walk_log(store, units=units, keys=keys)
         found = SegmentRead(number, walked)

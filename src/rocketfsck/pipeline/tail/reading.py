@@ -156,22 +156,13 @@ def parts_of(
     view: str, source: StoreSource, log: place.Log, ranges: list[place.FileRange], end: place.LogPlace
 ) -> list[TailPart]:
     """A part of the view for each range."""
-    return [
-        TailPart(
-            Part(
-                source,
-                view,
-                file.file.relative,
-                file.start_pos,
-                file.end_pos,
-                file.size,
-                LogItem(file.file.location, file.base_offset, log.file_size, log.property_parser),
-            ).of_file(file.file),
-            log,
-            end,
-        )
-        for file in ranges
-    ]
+    found = []
+    for piece in ranges:
+        file = piece.file
+        item = LogItem(file.location, piece.base_offset, log.file_size, log.property_parser)
+        part = Part(source, view, file.relative, piece.start_pos, piece.end_pos, piece.size, item)
+        found.append(TailPart(part.of_file(file), log, end))
+    return found
 
 
 def read_tail(

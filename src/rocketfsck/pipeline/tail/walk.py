@@ -48,16 +48,9 @@ WITNESS_SIZE = BODY_AT
 """Bytes of a record by which it is known again: all of its header."""
 
 UNFINISHED = (
-    Fault.BODY_CRC
-    | Fault.PROPERTY_CRC
-    | Fault.PHYSICAL_OFFSET
-    | Fault.PROPERTY_NUL
-    | Fault.TOPIC_EMPTY
-    | Fault.TOPIC_CHARSET
-    | Fault.BODY_CRC_NEGATIVE
-    | Fault.BODY_SIZE
-    | Fault.PROPERTIES_SIZE
-)
+    Fault.BODY_CRC | Fault.PROPERTY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_NUL | Fault.TOPIC_EMPTY
+    | Fault.TOPIC_CHARSET | Fault.BODY_CRC_NEGATIVE | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE
+)  # fmt: skip
 """What the last record must not have: half of a record may look like this."""
 
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))

@@ -13,14 +13,6 @@ from rocketfsck.pipeline.views.model import CORRUPT, MODES, Mode, Part, View, Wa
 from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, schema_of
 
 __all__ = [
-    "CORRUPT",
-    "MODES",
-    "VIEW_NAMES",
-    "Mode",
-    "Part",
-    "View",
-    "WantedRows",
-    "plan_parts",
-    "read_part",
+    "CORRUPT", "MODES", "VIEW_NAMES", "Mode", "Part", "View", "WantedRows", "plan_parts", "read_part",
     "schema_of",
-]
+]  # fmt: skip

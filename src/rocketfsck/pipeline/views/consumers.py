@@ -190,12 +190,6 @@ def _committed(configs: ReadConfigs) -> dict[str, tuple[str, Mapping[int, int]]]
     return found
 
 
-def offset_fields() -> list[pa.Field]:
-    """The columns of the view `offsets`."""
-    counts = typed(pa.int64(), *query_offsets.GROUP_COUNTS)
-    return [FILE, *fields_of(query_offsets.GroupOffsets), *counts]
-
-
 def offset_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:
     """The position of every group in every queue."""
     return _answer(source, wanted, partial(_offset_rows, times=bool(names & _TIMES)))
@@ -211,17 +205,6 @@ def _offset_rows(view: StoreView, configs: ReadConfigs, *, times: bool) -> Itera
         counts = {name: getattr(row, name) for name in query_offsets.GROUP_COUNTS}
         place = (row.group, row.topic, row.queue_id, row.offset)
         yield row_of(row, **counts, file=file_of[place])
-
-
-def topic_fields() -> list[pa.Field]:
-    """The columns of the view `topics`."""
-    return [
-        FILE,
-        pa.field("topic", pa.string()),
-        pa.field("listed", pa.bool_()),
-        *fields_of(formats_config.TopicConfig, "topic_name"),
-        *typed(pa.int64(), "queue_count", "count", "first_timestamp", "last_timestamp"),
-    ]
 
 
 def topic_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:
@@ -260,32 +243,18 @@ def _tally(queues: list[query_offsets.QueueOffsets]) -> Row:
     }
 
 
-def subscription_fields() -> list[pa.Field]:
-    """The columns of the view `subscriptions`."""
-    return [
-        FILE,
-        *fields_of(formats_config.Subscription),
-        pa.field("queue_count", pa.int64()),
-        pa.field("listed", pa.bool_()),
-        *fields_of(formats_config.SubscriptionGroup, "group_name"),
-    ]
-
-
 def subscription_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:  # noqa: ARG001
     """Every group and topic that a subscription or an offset names; a group without any has one row."""
     return _answer(source, wanted, _subscription_rows)
 
 
 def _subscription_rows(view: StoreView, configs: ReadConfigs) -> Iterator[Row]:  # noqa: ARG001
-    groups, file = configs.value(
-        GROUPS_FILE,
-        _decoder(
-            lambda value: (
-                formats_config.subscription_groups(value),
-                formats_config.group_subscriptions(value),
-            )
-        ),
-    )
+    def read(
+        value: Any,
+    ) -> tuple[Mapping[str, formats_config.SubscriptionGroup], list[formats_config.Subscription]]:
+        return formats_config.subscription_groups(value), formats_config.group_subscriptions(value)
+
+    groups, file = configs.value(GROUPS_FILE, _decoder(read))
     none: tuple[dict[str, formats_config.SubscriptionGroup], list[formats_config.Subscription]] = ({}, [])
     settings, stated = groups or none
     filters, _ = configs.value(FILTERS_FILE, _decoder(formats_config.filter_subscriptions))
@@ -313,11 +282,6 @@ def _subscription_rows(view: StoreView, configs: ReadConfigs) -> Iterator[Row]: 
 NOT_COUNTED = "the messages were not counted: a broker is running, or the check stopped early"
 
 
-def lost_fields() -> list[pa.Field]:
-    """The columns of the view `lost`."""
-    return [*fields_of(LostMessages), FILE]
-
-
 def lost_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:  # noqa: ARG001
     """The ranges of the account; one row for those that it counts only; then what could not be read."""
     store = open_source(source)
@@ -330,11 +294,6 @@ def lost_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) ->
     if report.account.unlisted_count:
         yield {"message_count": report.account.unlisted_count}
     yield from problems
-
-
-def start_fields() -> list[pa.Field]:
-    """The columns of the view `starts`."""
-    return [*fields_of(start_verdict.StartVerdict), pa.field("harmless", pa.bool_())]
 
 
 def start_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:  # noqa: ARG001
@@ -356,11 +315,32 @@ def _demand_read(prediction: start_verdict.Prediction, wanted: WantedRows) -> No
         raise error
 
 
-ANSWERS: dict[str, tuple[Callable[[], list[pa.Field]], model.Rows]] = {
-    "offsets": (offset_fields, offset_rows),
-    "topics": (topic_fields, topic_rows),
-    "subscriptions": (subscription_fields, subscription_rows),
-    "lost": (lost_fields, lost_rows),
-    "starts": (start_fields, start_rows),
+_LONG = pa.int64()
+ANSWERS: dict[str, tuple[list[pa.Field], model.Rows]] = {
+    "offsets": (
+        [FILE, *fields_of(query_offsets.GroupOffsets), *typed(_LONG, *query_offsets.GROUP_COUNTS)],
+        offset_rows,
+    ),
+    "topics": (
+        [
+            *typed(pa.string(), "file", "topic"),
+            *typed(pa.bool_(), "listed"),
+            *fields_of(formats_config.TopicConfig, "topic_name"),
+            *typed(_LONG, "queue_count", "count", "first_timestamp", "last_timestamp"),
+        ],
+        topic_rows,
+    ),
+    "subscriptions": (
+        [
+            FILE,
+            *fields_of(formats_config.Subscription),
+            *typed(_LONG, "queue_count"),
+            *typed(pa.bool_(), "listed"),
+            *fields_of(formats_config.SubscriptionGroup, "group_name"),
+        ],
+        subscription_rows,
+    ),
+    "lost": ([*fields_of(LostMessages), FILE], lost_rows),
+    "starts": ([*fields_of(start_verdict.StartVerdict), *typed(pa.bool_(), "harmless")], start_rows),
 }
 """The columns and rows of the views that are answers of commands (`views.table`)."""

@@ -12,6 +12,7 @@ export sets, damaged ranges are rows here, too, with their provenance and nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -183,19 +184,23 @@ class PartReader:
 
     def damage_row(self, found: walking.DamagedRange) -> pa.RecordBatch:
         """The row of one damaged range."""
-        offset = self.item.base_offset + found.start
-        values = {
+        place = self.place_of(found)
+        said = model.account(
+            found.kind, found.reason, self.part.file, start=found.start, end=found.end, offset=place["offset"]
+        )
+        size = min(found.end - found.start, INT32_MAX)
+        values = {**place, "size": size, self.wanted.corrupt_column: said}
+        return model.one_row(self.schema, values)
+
+    def place_of(self, found: walking.DamagedRange) -> model.Row:
+        """Where a damaged range is."""
+        return {
             "broker": self.part.source.broker,
             "file": model.printable(self.part.file),
-            "offset": offset,
+            "offset": self.item.base_offset + found.start,
             "pos": found.start,
-            "size": min(found.end - found.start, INT32_MAX),
             "live": found.is_live,
-            self.wanted.corrupt_column: model.account(
-                found.kind, found.reason, self.part.file, start=found.start, end=found.end, offset=offset
-            ),
         }
-        return model.one_row(self.schema, values)
 
     def demand_permissive(self, found: walking.DamagedRange) -> None:
         """Raise StoreError for a damaged range with `FAILFAST`."""
@@ -305,10 +310,10 @@ class PartReader:
 MESSAGES = model.View(
     "messages",
     _fields,
-    lambda source, store, wanted: plan_log_parts("messages", source, store, wanted),
+    partial(plan_log_parts, "messages"),
     lambda part, wanted, schema: PartReader(part, wanted, schema).read(),
     model.CONDITIONS,
-    frozenset({"commitlog"}),
+    model.COMMITLOG,
     model.PLACE
     | {column.name for column in NUMBERS if column.unit != "ms"}
     | {"topic", "tags_code", "live", "keys", "transaction", "properties_bytes", "faults"},

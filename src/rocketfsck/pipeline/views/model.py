@@ -127,7 +127,8 @@ CONDITIONS = frozenset(item.name for item in fields(MessageFilter))
 """What messages can be selected by."""
 OF_FILES = frozenset({"file_pattern", "modified_after", "modified_before"})
 """What the files can be selected by, in views whose parts are each of one file."""
-_PLACES = frozenset({"begin_offset", "end_offset"})
+OFFSETS = frozenset({"begin_offset", "end_offset"})
+COMMITLOG = frozenset({"commitlog"})
 PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
 """Columns that say where in the commit log a row's bytes are."""
 
@@ -195,7 +196,7 @@ class WantedRows(MessageFilter):
     @property
     def selects_messages(self) -> bool:
         """Whether only messages are wanted: a condition was named that no other bytes can meet."""
-        return any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
+        return any(getattr(self, name) is not None for name in CONDITIONS - OFFSETS)
 
     @property
     def selects_files(self) -> bool:

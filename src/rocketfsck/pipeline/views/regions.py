@@ -17,6 +17,7 @@ The parts are those of the view `messages`, which has all other rows. CRCs are c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,19 +61,9 @@ class DamageReader(PartReader):
         self.gives_damage = True
 
     def damage_row(self, found: DamagedRange) -> pa.RecordBatch:
-        return model.one_row(
-            self.schema,
-            {
-                "broker": self.part.source.broker,
-                "file": model.printable(self.part.file),
-                "offset": self.item.base_offset + found.start,
-                "pos": found.start,
-                "size": found.end - found.start,
-                "kind": found.kind,
-                "reason": model.printable(found.reason),
-                "live": found.is_live,
-            },
-        )
+        size, reason = found.end - found.start, model.printable(found.reason)
+        values = {**self.place_of(found), "size": size, "kind": found.kind, "reason": reason}
+        return model.one_row(self.schema, values)
 
     def _damage(self, found: DamagedRange) -> Iterator[pa.RecordBatch]:
         self.demand_permissive(found)
@@ -109,10 +100,10 @@ def _first_fault(chunk: Chunk) -> NDArray[np.intp]:
 DAMAGED = model.View(
     "damage",
     _damage_fields,
-    lambda source, store, wanted: plan_log_parts("damage", source, store, wanted),
+    partial(plan_log_parts, "damage"),
     lambda part, wanted, schema: DamageReader(part, wanted, schema).read(),
-    frozenset({"begin_offset", "end_offset"}),
-    frozenset({"commitlog"}),
+    model.OFFSETS,
+    model.COMMITLOG,
     frozenset({"broker", "file", "kind", "reason", "live"}),
     of_files=True,
 )
@@ -127,9 +118,7 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def plan_log_files(
-    view: str, source: StoreSource, store: Store, wanted: model.WantedRows
-) -> Iterator[model.Part]:
+def _plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
     """A part for every log file that the offsets touch."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -137,22 +126,18 @@ def plan_log_files(
             continue
         if wanted.end_offset is not None and base >= wanted.end_offset:
             continue
-        yield model.Part(source, view, file.relative, 0, None, file.size, log_item(store, file)).of_file(file)
+        part = model.Part(source, "regions", file.relative, 0, None, file.size, log_item(store, file))
+        yield part.of_file(file)
 
 
-def _plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
-    return plan_log_files(REGIONS.name, source, store, wanted)
+def _place(part: model.Part, pos: int, size: int) -> model.Row:
+    offset = part.item.base_offset + pos
+    file = model.printable(part.file)
+    return {"broker": part.source.broker, "file": file, "offset": offset, "pos": pos, "size": size}
 
 
 def _read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    item: LogItem = part.item
-    place = {
-        "broker": part.source.broker,
-        "file": model.printable(part.file),
-        "offset": item.base_offset,
-        "pos": 0,
-        "size": part.size,
-    }
+    place = _place(part, 0, part.size)
     yield from model.guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, part.file)
 
 
@@ -214,11 +199,7 @@ def _row(part: model.Part, region: Region, is_live: bool, wanted: model.WantedRo
         region.kind, region.reason, part.file, start=region.start, end=region.end, offset=offset
     )
     return {
-        "broker": part.source.broker,
-        "file": model.printable(part.file),
-        "offset": offset,
-        "pos": region.start,
-        "size": region.size,
+        **_place(part, region.start, region.size),
         "kind": region.kind.value,
         "reason": region.reason.value,
         "record_count": region.record_count,
@@ -227,13 +208,5 @@ def _row(part: model.Part, region: Region, is_live: bool, wanted: model.WantedRo
     }
 
 
-REGIONS = model.View(
-    "regions",
-    _fields,
-    _plan,
-    _read,
-    frozenset({"begin_offset", "end_offset"}),
-    frozenset({"commitlog"}),
-    model.PLACE | {"kind", "reason", "record_count", "live"},
-    of_files=True,
-)
+_KNOWN = model.PLACE | {"kind", "reason", "record_count", "live"}
+REGIONS = model.View("regions", _fields, _plan, _read, model.OFFSETS, model.COMMITLOG, _KNOWN, of_files=True)

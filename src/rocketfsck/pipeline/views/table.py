@@ -31,7 +31,7 @@ def _answer(
     def fields() -> list[pa.Field]:
         from rocketfsck.pipeline.views.consumers import ANSWERS
 
-        return ANSWERS[name][0]()
+        return ANSWERS[name][0]
 
     def rows(source: StoreSource, wanted: model.WantedRows, names: frozenset[str]) -> Iterator[model.Row]:
         from rocketfsck.pipeline.views.consumers import ANSWERS

@@ -128,14 +128,15 @@ def _column(
     return model.repeated(part.source.broker if name == "broker" else part.file, len(entries))
 
 
+_KNOWN = frozenset({"broker", "file", "pos", "slot", "entry"})
 ENTRIES = model.View(
     "index",
     _entry_fields,
     _plan_entries,
     _read_entries,
-    frozenset({"begin_offset", "end_offset"}),
+    model.OFFSETS,
     frozenset({"index"}),
-    frozenset({"broker", "file", "pos", "slot", "entry"}),
+    _KNOWN,
     of_files=True,
 )
 
@@ -362,7 +363,7 @@ UNITS = model.View(
     _fields,
     _plan,
     _read,
-    frozenset({"topic", "queue_id", "begin_offset", "end_offset"}),
+    model.OFFSETS | {"topic", "queue_id"},
     frozenset({"consumequeue", "batchconsumequeue"}),
     frozenset({"broker", "topic", "queue_id", "queue_kind", "index", "kind", "file", "pos"}),
 )

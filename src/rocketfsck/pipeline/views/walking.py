@@ -366,17 +366,8 @@ class PartWalk:
     """
 
     __slots__ = (
-        "_from",
-        "_live",
-        "_pending",
-        "base_offset",
-        "end",
-        "options",
-        "reader",
-        "start",
-        "table",
-        "walked",
-    )
+        "_from", "_live", "_pending", "base_offset", "end", "options", "reader", "start", "table", "walked",
+    )  # fmt: skip
 
     def __init__(
         self,
