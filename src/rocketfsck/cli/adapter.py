@@ -79,6 +79,8 @@ class WritingCommand(Command):
         write_options(ctx, formatter, sections)
 
 
+NO_UNDO = {"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"}
+"""The danger of an option of several commands."""
 SkipPause = Annotated[
     bool, Option("Skip the pause that a dangerous option makes on a terminal.", names=("-y", "--yes"))
 ]
@@ -93,8 +95,7 @@ def say_notes(notes: Sequence[str]) -> None:
 
 def pause_before(output: Path | None, yes: bool, stores: Sequence[Path]) -> None:
     """`pause_before_danger`, where the output is to go to no place in these stores: else UsageError."""
-    if output is not None:
-        refuse_inside(output, stores)
+    refuse_inside(output, stores)
     pause_before_danger(yes)
 
 
@@ -122,7 +123,7 @@ def pause_before_danger(yes: bool) -> None:
 Function = Callable[..., int | None]
 Declaration = Argument | Option
 _AT_ONCE: Mapping[str, Callable[[click.Context, click.Parameter, Any], None]] = {
-    "storage_options": keep_storage_options,
+    "storage_options": keep_storage_options
 }
 """Options that are for the whole process, in force before others are read; no command gets their value."""
 

@@ -410,6 +410,13 @@ def policy_in_force(context: click.Context) -> Policy:
     return read_policy(files)[0]
 
 
+def refuse_config_of(places: tuple[Path, ...]) -> None:
+    """The same for stores that the command line has found: they stand for the paths that name them."""
+    context = click.get_current_context()
+    context.params["paths"] = places
+    refuse_own_config(context)
+
+
 def refuse_own_config(context: click.Context) -> None:
     """Raises UsageError where the project's config file is inside a store that the command line names."""
     project = [file for file in files_of(context) if file.kind == "project" and file.content]

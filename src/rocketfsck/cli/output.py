@@ -351,6 +351,11 @@ def mode_params(others: Sequence[click.Parameter]) -> list[click.Parameter]:
     return [option]
 
 
+def verbosely(text: str) -> Option:
+    """`--verbose`, which does what `text` says."""
+    return Option(text, names=("-v", "--verbose"))
+
+
 BodyForm = Literal["none", "text", "hex", "base64", "decoded"]
 
 COLUMNS: dict[BodyForm, tuple[Column, ...]] = {

@@ -160,13 +160,11 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     path, stated, version = named.only, options.stated, options.as_broker
     _demand_place(asked.since)
     for kept in (asked.resume, asked.since):
-        if kept is not None:
-            refuse_inside(kept, [path, *stated.commitlog_paths])
+        refuse_inside(kept, [path, *stated.commitlog_paths])
     with measured(passes, "open"):
         store = stated.open("check", path, delay_levels=options.delay_levels)
     for kept in (asked.resume, asked.since):
-        if kept is not None:
-            refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
+        refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
     engine = options.workers.start([path, *stated.commitlog_paths], typed=options.paths)
     facts: list[Fact] = []
     with kept_databases():
@@ -249,8 +247,7 @@ def check_fleet(
     for place in found:
         limit_to(place)
     for written in (options.tables, asked.since):
-        if written is not None:
-            refuse_inside(written, found)
+        refuse_inside(written, found)
     tables = _run_tables(options)
     with measured(passes, "stores"):
         report = check_stores(

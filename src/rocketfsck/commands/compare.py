@@ -19,6 +19,7 @@ from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import LevelAsked
 
 if TYPE_CHECKING:
+    from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.compare.compare import Comparison
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.salvage.ledger import Salvage
@@ -69,16 +70,19 @@ class SalvageAnswer:
     @property
     def exit_code(self) -> int:
         """0: all that there was is in the new store. 1: something is missing. 4: that store has problems."""
-        return exit_code(self.salvage, self.written)
+        made, counts = self.written, self.salvage.counts
+        if made is not None and (problems_of(made.report) or any(map(_is_harmful, made.starts))):
+            return EXIT_PROBLEMS
+        lacks = any(counts.get(name) for name in ("unsure", "overlapped", "too-large", "earlier-life"))
+        return EXIT_CORRECTED if lacks or self.salvage.head().missing_count else EXIT_CLEAN
 
     def document(self) -> SalvageDocument:
         """The whole result as JSON says it."""
         from rocketfsck.repair.salvage.ledger import SCHEMA_VERSION
         from rocketfsck.repair.salvage.salvage import SalvageDocument
 
-        said = SalvageDocument(
-            SCHEMA_VERSION, "rocketfsck.salvage", self.salvage.head(), self.salvage.story.queues
-        )
+        head, queues = self.salvage.head(), self.salvage.story.queues
+        said = SalvageDocument(SCHEMA_VERSION, "rocketfsck.salvage", head, queues)
         made = self.written
         if made is None:
             return said
@@ -114,17 +118,8 @@ def salvage(options: SalvageCommand) -> SalvageAnswer:
     return SalvageAnswer(found, made, None if found.origin is None else index_note(found.origin))
 
 
-def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
-    """0: all that there was is in the new store. 1: something is missing. 4: the new store has problems."""
-    if written is not None and (
-        problems_of(written.report) or any(start.covered and not start.harmless for start in written.starts)
-    ):
-        return EXIT_PROBLEMS
-    counts = salvage.counts
-    whole = not salvage.head().missing_count and not any(
-        counts.get(name) for name in ("unsure", "overlapped", "too-large", "earlier-life")
-    )
-    return EXIT_CLEAN if whole else EXIT_CORRECTED
+def _is_harmful(start: StartVerdict) -> bool:
+    return start.covered and not start.harmless
 
 
 def problems_of(report: Report) -> dict[str, int]:
@@ -232,13 +227,8 @@ def compare(options: CompareCommand) -> CompareAnswer:
     places = options.found()
     stores = options.open(places)
     engine = options.workers.start(places, typed=(options.a, options.b, *options.further))
-    return CompareAnswer(
-        [
-            compare_stores(one, other, engine=engine)
-            for number, other in enumerate(stores)
-            for one in stores[:number]
-        ]
-    )
+    pairs = ((one, other) for number, other in enumerate(stores) for one in stores[:number])
+    return CompareAnswer([compare_stores(*pair, engine=engine) for pair in pairs])
 
 
 def plan_healing(options: CompareCommand, output: Path | None = None) -> HealPlanAnswer:
@@ -250,8 +240,7 @@ def plan_healing(options: CompareCommand, output: Path | None = None) -> HealPla
     a, b = options.open()
     roots, work_dir = _directories((a, b)), options.work_dir
     for written in (output, work_dir):
-        if written is not None:
-            shared.refuse_inside(written, roots)
+        shared.refuse_inside(written, roots)
     if work_dir is not None and not work_dir.is_dir():
         raise UsageError(f"{work_dir} is not a directory")
     asked = HealOptions(options.prefer == "B", options.level, work_dir=work_dir)

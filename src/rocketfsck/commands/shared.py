@@ -45,10 +45,8 @@ def open_named_store(command: str, path: Path, **stated: Any) -> Store:
     if meant:
         raise UsageError(_hint(command, path, meant))
     if path.is_file():
-        raise StoreError(
-            f"is a file, not a store; `{shlex.join(['rocketfsck', 'dump', str(path)])}` shows it",
-            path=str(path),
-        )
+        line = shlex.join(["rocketfsck", "dump", str(path)])
+        raise StoreError(f"is a file, not a store; `{line}` shows it", path=str(path))
     with phase("opening the store"):
         store = open_store(path, **stated)
     for directory in store.commitlog.directories:  # a broker.conf may name some outside
@@ -77,9 +75,9 @@ def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:
     return f"{path} is not a store, but there are {len(meant)} in it ({names}{more}); name one, like `{line}`"
 
 
-def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
+def refuse_inside(path: Path | None, stores: Sequence[Path]) -> None:
     """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
-    if path == STDOUT:
+    if path is None or path == STDOUT:
         return
     real = resolved(path)
     if any(real.is_relative_to(resolved(store)) for store in stores):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_of, pause_before, say_notes
+from rocketfsck.cli import adapter
+from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_of, pause_before
 from rocketfsck.cli.config import policy_in_force
 from rocketfsck.cli.output import Destination, open_output, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
@@ -58,8 +59,7 @@ def plan_command(line: PlanLine, passes: Passes | None) -> int:
     from rocketfsck.repair.plan.document import keep_plan, plan_text, plan_to_json
 
     stores = [line.path, *line.stated.commitlog_paths]
-    if line.output is not None:
-        refuse_inside(line.output, stores)
+    refuse_inside(line.output, stores)
     answer = plan(line, policy_in_force(click.get_current_context()), passes)
     if line.output is None and answer.plan.actions:
         keep_plan(answer.plan)
@@ -81,16 +81,14 @@ def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palett
     from rocketfsck.cli.show.repair import plan_lines
     from rocketfsck.repair.plan.law import all_assumptions, assume_options
 
-    for line in plan_lines(plan, palette, text_columns()):
-        stream.write(line + "\n")
+    stream.writelines(f"{line}\n" for line in plan_lines(plan, palette, text_columns()))
     if plan.actions:
         command = f"rocketfsck apply {shlex.quote(str(path if output is None else output))}"
         options = assume_options(all_assumptions(plan.actions))
         stream.write(f"Next: {palette.good(sentence(command + options))}\n")
         if options:
-            stream.write(
-                "  if what is assumed is right; --broker-conf FILE lets the broker's settings say so\n"
-            )
+            right = "  if what is assumed is right; --broker-conf FILE lets the broker's settings say so"
+            stream.write(f"{right}\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +99,10 @@ class UndoLine(UndoCommand):
     answer: Annotated[Destination, Formats(("text", "json"))]
 
 
-@command_of(
-    UndoLine,
-    cls=WritingCommand,
-    advisory=("outside",),
-    dangers={"force": "what was written since the repair leaves the store, and is kept next to it"},
-)
+FORCE = {"force": "what was written since the repair leaves the store, and is kept next to it"}
+
+
+@command_of(UndoLine, cls=WritingCommand, advisory=("outside",), dangers=FORCE)
 def undo_command(line: UndoLine) -> None:
     """Take back the last repair of STORE, finished or interrupted: its bytes, names and times.
 
@@ -116,7 +112,7 @@ def undo_command(line: UndoLine) -> None:
     from rocketfsck.cli.show.repair import undo_lines
 
     answer = undo(line, partial(pause_before, line.answer.path, line.yes))
-    say_notes(answer.notes)
+    adapter.say_notes(answer.notes)
     line.answer.say(answer.report.to_json, lambda palette: undo_lines(answer.report, palette), answer.stores)
 
 
@@ -132,7 +128,7 @@ class ApplyLine(ApplyCommand):
     ApplyLine,
     cls=WritingCommand,
     advisory=("in_place", "assume", "broker_conf", "outside"),
-    dangers={"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"},
+    dangers=adapter.NO_UNDO,
 )
 def apply_command(line: ApplyLine) -> int:
     """Carry out the plan in the file PLAN, or the last plan of STORE that was made without a file.
@@ -146,7 +142,7 @@ def apply_command(line: ApplyLine) -> int:
     from rocketfsck.cli.show.repair import apply_lines
 
     answer = apply(line, partial(pause_before, line.answer.path, line.yes))
-    say_notes(answer.notes)
+    adapter.say_notes(answer.notes)
     report, columns = answer.report, text_columns()
     line.answer.say(report.to_json, lambda palette: apply_lines(report, palette, columns), answer.stores)
     return answer.exit_code

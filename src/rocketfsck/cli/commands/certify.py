@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import Destination, open_output, write_page
+from rocketfsck.cli.output import Destination, open_output, verbosely, write_page
 from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import sentence, visible
 from rocketfsck.commands.bugreport import BugReport, BugReportCommand, bugreport
@@ -105,8 +105,7 @@ def page_command(line: PageLine) -> None:
 
     path, stated, output = line.path, line.stated, line.answer.path
     stores = [] if path is None else [path, *stated.commitlog_paths]
-    if output is not None:
-        refuse_inside(output, stores)
+    refuse_inside(output, stores)
     said = read_said(line.report)
     kind = said.get("kind") if isinstance(said, dict) else None
     if path is not None and kind in (STORES_KIND, *PAGES):
@@ -142,9 +141,7 @@ class CertifyLine(CertifyCommand):
     """What is certified or verified, how much of it is shown, and where."""
 
     answer: Annotated[Destination, Formats(("text", "json"))]
-    verbose: Annotated[
-        bool, PutAfter("against"), Option("List every file and every rule.", names=("-v", "--verbose"))
-    ] = False
+    verbose: Annotated[bool, PutAfter("against"), verbosely("List every file and every rule.")] = False
 
 
 @command_of(CertifyLine)

@@ -14,7 +14,7 @@ import click
 
 from rocketfsck.cli import output
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.config import policy_in_force, refuse_own_config
+from rocketfsck.cli.config import policy_in_force, refuse_config_of
 from rocketfsck.cli.output import PageFile, write_page
 from rocketfsck.cli.paramtypes import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.show.text import text_columns
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.stopping import Policy
 
-FORMS: Mapping[str, output.Format] = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".arrow": "arrow",
-    ".parquet": "parquet",
-}
+_NAMED: tuple[output.Format, ...] = ("csv", "json", "jsonl", "arrow", "parquet")
+FORMS = {f".{form}": form for form in _NAMED}
 """The form of a file, by the end of its name."""
 NOT_COUNTED = (
     "--lost: the messages were not counted: the check was quick, stopped early, or a broker is running"
@@ -95,9 +90,7 @@ class CheckLine(CheckCommand):
         PutAfter("as_broker"),
         Option("Show every finding, not the first few of a rule.", names=("--all",)),
     ] = False
-    verbose: Annotated[
-        bool, Option("Show notes, reasons, identity and geometry, too.", names=("-v", "--verbose"))
-    ] = False
+    verbose: Annotated[bool, output.verbosely("Show notes, reasons, identity and geometry, too.")] = False
     quiet: Annotated[bool, Option("Show the verdict alone.", names=("-q", "--quiet"))] = False
 
 
@@ -121,7 +114,7 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
     if found.is_many:
         return _check_fleet(line, found.places, policy, passes)
     line = replace(line, paths=(found.only,))
-    files = [path for path in (line.write_baseline, line.page_path, line.lost_path) if path is not None]
+    files = (line.write_baseline, line.page_path, line.lost_path)
     named = [found.only, *line.stated.commitlog_paths]
     for path in files:
         refuse_inside(path, named)
@@ -139,10 +132,8 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
             from rocketfsck.cli.forms.checked import CheckSaid, render
 
             rules = line.options.wanted_rules()
-            checked = CheckSaid(
-                answer.report, answer.verdict, answer.exit_code, rules, answer.store, answer.plan
-            )
-            stream.writelines(render(line.answer.form, checked))
+            judged = (answer.report, answer.verdict, answer.exit_code)
+            stream.writelines(render(line.answer.form, CheckSaid(*judged, rules, answer.store, answer.plan)))
         elif line.answer.form == "json":
             stream.write(output.to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
         else:
@@ -164,11 +155,8 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
         raise UsageError("--write-baseline is for the check of one store")
     if line.answer.form in output.CHECK_FORMS and line.answer.form != "openmetrics":
         raise UsageError(f"--format {line.answer.form} is for the check of one store")
-    context = click.get_current_context()
-    context.params["paths"] = places
-    refuse_own_config(context)
-    if line.page_path is not None:
-        refuse_inside(line.page_path, places)
+    refuse_config_of(places)
+    refuse_inside(line.page_path, places)
     wants_page = line.page_path is not None
     answer = check_fleet(line, policy, passes, places=places, keeps_findings=wants_page)
     report = answer.report
@@ -201,12 +189,8 @@ def _write_files(
     """Write the files that are named, and give what a document says besides the report."""
     from rocketfsck.verify.tasks.resume import write_baseline
 
-    code = answer.exit_code
-    said: dict[str, Any] = {
-        "exit_code": code,
-        "outcome": outcome_of(code),
-        "verdict": to_document(answer.verdict),
-    }
+    code, verdict = answer.exit_code, to_document(answer.verdict)
+    said: dict[str, Any] = {"exit_code": code, "outcome": outcome_of(code), "verdict": verdict}
     if line.page_path is not None:
         from rocketfsck.cli.pages.making import asked_again, page_of
 
@@ -232,20 +216,14 @@ def _write_files(
 
 
 def _lines(line: CheckLine, answer: CheckAnswer, stream: Any) -> Iterator[str]:
-    from rocketfsck.cli.show.report import report_lines
+    from rocketfsck.cli.show.report import Detail, report_lines
     from rocketfsck.cli.show.verdict import verdict_lines
 
     palette, columns = line.answer.palette(stream), text_columns()
     if line.quiet:
         return verdict_lines(answer.verdict, answer.report.store, palette, columns)
-    return report_lines(
-        answer.report,
-        answer.verdict,
-        palette,
-        columns=columns,
-        all_places=line.all_places,
-        verbose=line.verbose,
-    )
+    detail = Detail(line.all_places, line.verbose)
+    return report_lines(answer.report, answer.verdict, palette, columns, detail)
 
 
 def _rows(report: Report, said: Mapping[str, Any], output_format: output.Format) -> Iterator[dict[str, Any]]:

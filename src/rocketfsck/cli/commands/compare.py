@@ -16,16 +16,18 @@ from rocketfsck.cli.output import Destination, open_output
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.start import verdict_lines
-from rocketfsck.cli.show.text import Palette, byte_size, count_of, sentence, text_columns, timestamp, visible
-from rocketfsck.commands.compare import (
-    CompareCommand,
-    SalvageCommand,
-    compare,
-    heal,
-    plan_healing,
-    problems_of,
-    salvage,
+from rocketfsck.cli.show.text import (
+    Palette,
+    byte_size,
+    count_of,
+    sentence,
+    some,
+    text_columns,
+    timestamp,
+    visible,
 )
+from rocketfsck.commands import compare as commands_compare
+from rocketfsck.commands.compare import CompareCommand, SalvageAnswer, SalvageCommand
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side, comparison_document
@@ -60,14 +62,15 @@ def salvage_command(line: SalvageLine) -> int:
     Exit status 1 means that something could not be salvaged (the output names it), 4 that a check of the new
     store found another problem.
     """
-    came = salvage(line)
+    came = commands_compare.salvage(line)
     if came.note is not None:
         say_line(f"warning: {came.note}", err=True)
-    line.answer.say(
-        lambda: to_document(came.document()),
-        lambda _: salvage_lines(came.salvage, came.written),
-        line.paths,
-    )
+    return _say_salvage(line.answer, came, line.paths)
+
+
+def _say_salvage(answer: Destination, came: SalvageAnswer, read: Sequence[Path]) -> int:
+    document, lines = came.document, salvage_lines(came.salvage, came.written)
+    answer.say(lambda: to_document(document()), lambda _: lines, read)
     return came.exit_code
 
 
@@ -75,10 +78,8 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
     """The result for people."""
     head = salvage.head()
     meanings = dict(FATES.values())
-    yield (
-        f"Carved {count_of(head.source_count, 'file')}, {byte_size(head.source_byte_count)}: "
-        f"{count_of(head.record_count, 'record')} found"
-    )
+    carved = f"Carved {count_of(head.source_count, 'file')}, {byte_size(head.source_byte_count)}"
+    yield f"{carved}: {count_of(head.record_count, 'record')} found"
     for name, count in salvage.counts.items():
         yield f"  {name:<13} {count_of(count, 'record')}: {meanings[name]}"
     yield f"  {'nothing':<13} {byte_size(head.nothing_byte_count)} hold no record"
@@ -89,10 +90,8 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
     )
     short = [queue for queue in salvage.story.queues if queue.missing_count]
     yield f"Queues: {len(salvage.story.queues)}, of which {len(short)} miss records"
-    for queue in short[:SHOWN_QUEUES]:
-        yield "  " + _queue_line(queue)
-    if len(short) > SHOWN_QUEUES:
-        yield f"  and {len(short) - SHOWN_QUEUES} more (the ledger has them all)"
+    lines = (f"  {_queue_line(queue)}" for queue in short)
+    yield from some(lines, len(short), SHOWN_QUEUES, "  and {} more (the ledger has them all)")
     if skipped_count := head.skipped_by_brokers_count:
         skipped = count_of(skipped_count, "record")
         yield (
@@ -102,27 +101,21 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
     if written is None:
         yield "Nothing was written (--dry-run)."
         return
-    found = problems_of(written.report)
+    found = commands_compare.problems_of(written.report)
     yield f"Written: {visible(str(written.path))}"
     yield f"  ledger: {visible(str(written.ledger_path))}"
-    yield "  a check of it finds " + (
-        ", ".join(f"{count} of {rule}" for rule, count in sorted(found.items()))
-        if found
-        else "nothing wrong" + (" but what is missing" if short else "")
-    )
+    nothing = "nothing wrong but what is missing" if short else "nothing wrong"
+    wrong = ", ".join(f"{count} of {rule}" for rule, count in sorted(found.items()))
+    yield f"  a check of it finds {wrong or nothing}"
     yield from (f"  {line}" for line in verdict_lines(written.starts))
     yield f"Next: rocketfsck check {visible(str(written.path))}"
 
 
 def _queue_line(queue: QueueAccount) -> str:
-    ranges = ", ".join(
-        str(low) if high == low + 1 else f"{low} to {high - 1}" for low, high in queue.missing[:5]
-    )
-    more = " …" if len(queue.missing) > 5 else ""
-    return (
-        f"{visible(queue.topic)}/{queue.queue_id}: {count_of(queue.taken_count, 'record')}, "
-        f"missing {queue.missing_count}: {ranges}{more}"
-    )
+    ranges = [str(low) if high == low + 1 else f"{low} to {high - 1}" for low, high in queue.missing[:5]]
+    missing = ", ".join(ranges) + (" …" if len(queue.missing) > 5 else "")
+    taken = f"{visible(queue.topic)}/{queue.queue_id}: {count_of(queue.taken_count, 'record')}"
+    return f"{taken}, missing {queue.missing_count}: {missing}"
 
 
 SHOWN = 10
@@ -150,18 +143,11 @@ def compare_command(line: CompareLine) -> int:
     if line.heal and not line.is_direct:
         return _plan(line)
     if line.heal:
-        came, roots = heal(line)
-        line.answer.say(
-            lambda: to_document(came.document()),
-            lambda _: salvage_lines(came.salvage, came.written),
-            roots,
-        )
-        return came.exit_code
-    answer = compare(line)
+        return _say_salvage(line.answer, *commands_compare.heal(line))
+    answer = commands_compare.compare(line)
+    found, read = answer.comparisons, (line.a, line.b, *line.further)
     line.answer.say(
-        lambda: to_document(comparison_document(*answer.comparisons)),
-        lambda _: comparisons_lines(answer.comparisons),
-        (line.a, line.b, *line.further),
+        lambda: to_document(comparison_document(*found)), lambda _: comparisons_lines(found), read
     )
     return answer.exit_code
 
@@ -170,7 +156,7 @@ def _plan(line: CompareLine) -> int:
     from rocketfsck.repair.plan.document import plan_text
 
     output = line.answer.path
-    healing = plan_healing(line, output)
+    healing = commands_compare.plan_healing(line, output)
     if output is not None:
         with open_output(output, binary=False, forbidden=healing.directories) as stream:
             stream.write(plan_text(healing.plan))
@@ -188,8 +174,7 @@ def _write_plan(
 ) -> None:
     from rocketfsck.cli.show.repair import plan_lines
 
-    for line in plan_lines(plan, palette, text_columns()):
-        stream.write(line + "\n")
+    stream.writelines(f"{line}\n" for line in plan_lines(plan, palette, text_columns()))
     if plan.actions:
         names = shlex.join(map(str, stores))
         again = f"rocketfsck compare {names} --heal -o plan.json"
@@ -214,10 +199,8 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield "The stores have no physical offset in common: neither can resume from the other."
     else:
         low, high = comparison.common
-        yield (
-            f"Common range: {low} to {high}; {comparison.equal_byte_count:,} bytes are the same, "
-            f"{comparison.unlike_byte_count:,} differ"
-        )
+        same, unlike = comparison.equal_byte_count, comparison.unlike_byte_count
+        yield f"Common range: {low} to {high}; {same:,} bytes are the same, {unlike:,} differ"
         yield from _divergence(comparison)
     for name in ("A", "B"):
         lacks = [lack for lack in comparison.lacks if lack.side == name]
@@ -225,9 +208,8 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
             continue
         count = sum(lack.record_count for lack in lacks)
         yield f"Only {name} has {count_of(count, 'record')} of {count_of(len(lacks), 'queue')}:"
-        yield from (f"  {_lack(lack)}" for lack in lacks[:SHOWN])
-        if len(lacks) > SHOWN:
-            yield f"  and {len(lacks) - SHOWN} more queues (--format json has them all)"
+        lines = (f"  {_lack(lack)}" for lack in lacks)
+        yield from some(lines, len(lacks), SHOWN, "  and {} more queues (--format json has them all)")
     yield from replication_lines(comparison.replication)
     yield from config_lines(comparison.configs)
     if comparison.resume_offset is not None:
@@ -259,16 +241,12 @@ def _copy(copy: Copy | None) -> str:
     if copy is None:
         return "no record begins here"
     state = "valid" if copy.valid else "the checksum is wrong"
-    return (
-        f"{visible(copy.topic)}/{copy.queue_id}, queue offset {copy.queue_offset}, {copy.size} bytes, "
-        f"stored {timestamp(copy.store_timestamp)}: {state}"
-    )
+    what = f"queue offset {copy.queue_offset}, {copy.size} bytes, stored {timestamp(copy.store_timestamp)}"
+    return f"{visible(copy.topic)}/{copy.queue_id}, {what}: {state}"
 
 
 def _lack(lack: Lack) -> str:
     if lack.queue_id < 0:
         return f"{count_of(lack.record_count, 'record')} that no queue holds"
-    return (
-        f"{visible(lack.topic)}/{lack.queue_id}: {count_of(lack.record_count, 'record')}, queue offsets "
-        f"{lack.first_queue_offset} to {lack.last_queue_offset}"
-    )
+    count, offsets = count_of(lack.record_count, "record"), (lack.first_queue_offset, lack.last_queue_offset)
+    return f"{visible(lack.topic)}/{lack.queue_id}: {count}, queue offsets {offsets[0]} to {offsets[1]}"

@@ -18,16 +18,8 @@ from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_o
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import SCHEMA_VERSION, Destination
 from rocketfsck.cli.show.text import Palette, aligned, byte_size, count_of, text_columns, visible, wrapped
-from rocketfsck.commands.learn import (
-    TASKS,
-    DamageCommand,
-    LearnAnswer,
-    LearnCommand,
-    WriteCommand,
-    damage,
-    learn,
-    write,
-)
+from rocketfsck.commands import learn as commands_learn
+from rocketfsck.commands.learn import DamageCommand, LearnAnswer, LearnCommand, WriteCommand
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.documents import plain, to_document
 from rocketfsck.common.options import Option, PutAfter
@@ -45,7 +37,7 @@ def write_command(line: WriteCommand) -> int:
     The messages come from INPUT (JSON lines, Parquet or Arrow; - for JSON lines on standard input), or
     --synth synthesises them. After an error or an interruption, no part of the store is left.
     """
-    _tell(write(line), line.into)
+    _tell(commands_learn.write(line), line.into)
     return EXIT_CLEAN
 
 
@@ -81,7 +73,7 @@ def learn_command(line: LearnLine) -> int:
     --verify says which exercises are solved, and what is left in the others; the exit status is 4 while one
     is open.
     """
-    found = learn(line)
+    found = commands_learn.learn(line)
     lines = _verified if line.verify else _made
     line.answer.say(lambda: to_document(found), lambda palette: lines(found, palette), [line.directory])
     return found.exit_code
@@ -94,7 +86,7 @@ def _made(found: LearnAnswer, palette: Palette) -> Iterator[str]:
         yield from wrapped(one.text, columns, "  ")
         yield f"  {visible(one.store)}"
         yield ""
-    yield f"The same, with hints, is in {directory}/{TASKS}."
+    yield f"The same, with hints, is in {directory}/{commands_learn.TASKS}."
     yield f"Next: rocketfsck check {visible(found.exercises[0].store)}"
     yield f"To see what is solved: rocketfsck learn {directory} --verify"
 
@@ -125,11 +117,10 @@ class DamageLine(DamageCommand):
     yes: SkipPause = False
 
 
-@command_of(
-    DamageLine,
-    cls=WritingCommand,
-    dangers={"in_place": "the store itself is damaged, not a copy: there is no way back"},
-)
+IN_PLACE = {"in_place": "the store itself is damaged, not a copy: there is no way back"}
+
+
+@command_of(DamageLine, cls=WritingCommand, dangers=IN_PLACE)
 def damage_command(line: DamageLine) -> None:
     """Damage a copy of STORE with named faults, at places that the seed chooses.
 
@@ -144,10 +135,9 @@ def damage_command(line: DamageLine) -> None:
         raise click.UsageError("Missing argument 'STORE'.", context)
     if (into is None) != line.in_place:
         raise click.UsageError("Give --into DIR, or --in-place.", context)
-    if line.answer.path is not None:
-        refuse_inside(line.answer.path, [line.path, *([into] if into is not None else [])])
+    refuse_inside(line.answer.path, [line.path, *([into] if into is not None else [])])
     pause_before_danger(line.yes)
-    report = damage(line)
+    report = commands_learn.damage(line)
     line.answer.say(report.to_json, lambda _: _lines(report), [line.path])
 
 
@@ -158,9 +148,8 @@ def _lines(report: DamageReport) -> Iterator[str]:
         yield visible(f"{act.fault}: {act.note}")
         yield from (f"  {visible(line)}" for line in _lines_of(act))
     yield f"The list of changes and expected findings is in {visible(str(truth_path(report.target)))}."
-    paths = "".join(
-        f" --commitlog-path {visible(f'{report.target}/{path}')}" for path in report.commitlog_paths
-    )
+    places = (visible(f"{report.target}/{path}") for path in report.commitlog_paths)
+    paths = "".join(f" --commitlog-path {place}" for place in places)
     yield f"Next: rocketfsck check {visible(report.target)}{paths}"
 
 
@@ -194,8 +183,5 @@ def _lines_of_faults(_: Palette) -> Iterator[str]:
 def _json_of_faults() -> dict[str, Any]:
     from rocketfsck.writer.damage import DAMAGES
 
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "rocketfsck.damage.faults",
-        "faults": plain(list(DAMAGES.values())),
-    }
+    faults = plain(list(DAMAGES.values()))
+    return {"schema_version": SCHEMA_VERSION, "kind": "rocketfsck.damage.faults", "faults": faults}

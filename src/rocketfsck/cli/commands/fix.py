@@ -8,7 +8,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.adapter import Formats, WritingCommand, command_of, pause_before_danger, say_notes
+from rocketfsck.cli import adapter
+from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
 from rocketfsck.cli.config import policy_in_force
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
@@ -44,7 +45,7 @@ class FixLine(FixCommand):
     timing="",
     cls=WritingCommand,
     advisory=("yes", "only", "except_", "assume", "in_place", "outside"),
-    dangers={"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"},
+    dangers=adapter.NO_UNDO,
 )
 def fix_command(line: FixLine, passes: Passes | None) -> int:
     """Repair STORE: check it, show the verdict and the plan, ask, repair, check again.
@@ -58,17 +59,12 @@ def fix_command(line: FixLine, passes: Passes | None) -> int:
     if line.asks and (answer.form != "text" or answer.path is not None or not sys.stdin.isatty()):
         raise UsageError(NO_TERMINAL)
     stores = [line.path, *line.stated.commitlog_paths, *line.outside]
-    if answer.path is not None:
-        refuse_inside(answer.path, stores)
+    refuse_inside(answer.path, stores)
     with answer.open(stores) as stream:
         palette = answer.palette(stream)
-        came = fix(
-            line,
-            lambda proposal: _agreed(line, proposal, stream, palette),
-            policy_in_force(click.get_current_context()),
-            passes,
-        )
-        say_notes(came.notes)
+        policy = policy_in_force(click.get_current_context())
+        came = fix(line, lambda proposal: _agreed(line, proposal, stream, palette), policy, passes)
+        adapter.say_notes(came.notes)
         _say(stream, answer, palette, came)
     return came.exit_code
 
@@ -90,7 +86,7 @@ def _agreed(line: FixLine, proposal: Proposal, stream: IO[Any], palette: Palette
         return None
     if plan is not proposal.plan:
         _show_plan(stream, palette, plan)
-    pause_before_danger(line.yes)
+    adapter.pause_before_danger(line.yes)
     return plan
 
 
@@ -148,8 +144,7 @@ def _say(stream: IO[Any], answer: Destination, palette: Palette, came: FixAnswer
         columns = text_columns()
         said = () if plan is None else plan.refused_actions
         done = replace(done, refused_actions=tuple(item for item in done.refused_actions if item not in said))
-        stream.writelines(
-            f"{line}\n" for line in apply_lines(done, palette, columns, planned=plan is not None)
-        )
+        lines = apply_lines(done, palette, columns, planned=plan is not None)
+        stream.writelines(f"{line}\n" for line in lines)
     elif plan is not None and (plan.actions or plan.unanswered):
         stream.write("Nothing was changed.\n")

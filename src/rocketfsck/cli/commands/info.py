@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.lang import say_line
-from rocketfsck.cli.output import FORMATS, Column, Destination, Table, of_kind
+from rocketfsck.cli.output import FORMATS, Column, Destination, Table, of_kind, verbosely
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.text import sentence, text_columns, visible
 from rocketfsck.commands.info import CountCommand, InfoAnswer, InfoCommand, Part, count, info
 from rocketfsck.common.documents import to_document
-from rocketfsck.common.options import Option, PutAfter
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
@@ -38,9 +38,7 @@ class CountLine(CountCommand):
     """Counts, how many of them are shown, and where."""
 
     answer: Annotated[Destination, Formats(FORMATS)]
-    verbose: Annotated[
-        bool, PutAfter("brokers"), Option("Show all rows of every table.", names=("-v", "--verbose"))
-    ] = False
+    verbose: Annotated[bool, PutAfter("brokers"), verbosely("Show all rows of every table.")] = False
     jobs: Jobs = None
     max_memory: Annotated[int | None, max_memory("count")] = None
 
@@ -74,12 +72,11 @@ def count_command(line: CountLine) -> int:
 
 def head(statistics: ClusterStatistics) -> dict[str, Any]:
     """What is said of all rows together."""
-    uncounted = [(log.uncounted_queues, log.uncounted_days) for _, log in statistics.brokers]
     keys = statistics.keys
     return {
         "kind": "rocketfsck.count",
-        "uncounted_queues": sum(queues for queues, _ in uncounted),
-        "uncounted_days": sum(days for _, days in uncounted),
+        "uncounted_queues": sum(log.uncounted_queues for _, log in statistics.brokers),
+        "uncounted_days": sum(log.uncounted_days for _, log in statistics.brokers),
         "failed": [{"broker": broker, "error": error} for broker, error in statistics.failed],
         "keys": keys
         and {
@@ -97,9 +94,7 @@ class InfoLine(InfoCommand):
     """What is looked at, how much of it is shown, and where."""
 
     answer: Annotated[Destination, Formats(("text", "json", "jsonl"))]
-    verbose: Annotated[
-        bool, PutAfter("path"), Option("List every file and queue.", names=("-v", "--verbose"))
-    ] = False
+    verbose: Annotated[bool, PutAfter("path"), verbosely("List every file and queue.")] = False
 
 
 @command_of(InfoLine)

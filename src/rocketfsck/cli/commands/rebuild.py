@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
 from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
-from rocketfsck.cli.config import refuse_own_config
+from rocketfsck.cli.config import refuse_config_of
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
@@ -107,9 +105,7 @@ def rebuild_command(line: RebuildLine) -> int:
 
 def _rebuild_fleet(line: RebuildLine, places: tuple[Path, ...]) -> int:
     """Rebuild several stores, print what came of them, and give the exit status."""
-    context = click.get_current_context()
-    context.params["paths"] = places
-    refuse_own_config(context)
+    refuse_config_of(places)
     found = rebuild_fleet(line, places)
     for run in found.removed_runs:
         say_line(f"removed run {run}, which a killed rebuild left", err=True)

@@ -11,11 +11,20 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, Table, of_kind, plain_values
+from rocketfsck.cli.output import (
+    FORMATS,
+    SCHEMA_VERSION,
+    Column,
+    Destination,
+    Table,
+    of_kind,
+    plain_values,
+    verbosely,
+)
 from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import aligned, sentence, shorten, text_columns
 from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
-from rocketfsck.common.options import Option, PutAfter
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
@@ -117,9 +126,7 @@ class SimulateLine(SimulateCommand):
     """A prediction, how much of it is shown, and where."""
 
     answer: Annotated[Destination, Formats(("text", "json"))]
-    verbose: Annotated[
-        bool, PutAfter("losses"), Option("List every file, queue and range.", names=("-v", "--verbose"))
-    ] = False
+    verbose: Annotated[bool, PutAfter("losses"), verbosely("List every file, queue and range.")] = False
 
 
 @command_of(SimulateLine)

@@ -36,23 +36,15 @@ _FAMILY_TITLES = {
 
 
 def report_lines(
-    report: Report,
-    verdict: Verdict,
-    palette: say.Palette,
-    *,
-    columns: int,
-    all_places: bool = False,
-    verbose: bool = False,
+    report: Report, verdict: Verdict, palette: say.Palette, columns: int, detail: Detail
 ) -> Iterator[str]:
-    """The verdict, then diagnoses, worst first, each with its findings. `verbose` adds notes, the reasons of
-    rules, identity, geometry and regions; `all_places` shows every finding kept, else the first few of each
-    rule."""
-    yield from verdict_lines(verdict, report.store, palette, columns, exact=verbose)
+    """The verdict, then diagnoses, worst first, each with its findings."""
+    yield from verdict_lines(verdict, report.store, palette, columns, exact=detail.verbose)
     yield from amounts_lines(report, columns)
-    yield from _limits(report, palette, columns, verbose)
-    yield from _diagnoses(report, palette, columns, Detail(all_places, verbose))
-    yield from _others(report, palette, columns, Detail(all_places, verbose))
-    if verbose:
+    yield from _limits(report, palette, columns, detail.verbose)
+    yield from _diagnoses(report, palette, columns, detail)
+    yield from _others(report, palette, columns, detail)
+    if detail.verbose:
         yield ""
         yield from _identity(report, palette, columns)
         yield from _checked(report, palette)
@@ -61,7 +53,8 @@ def report_lines(
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much is shown."""
+    """How much is shown. `verbose` adds notes, the reasons of rules, identity, geometry and regions;
+    `all_places` shows every finding kept, else the first few of each rule."""
 
     all_places: bool = False
     verbose: bool = False
