@@ -23,7 +23,6 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("formats/record.py", "make_record"): (42, 12, FIELDS),
     ("opened.py", "to_arrow"): (60, 11, CONDITIONS),
     ("page/collect.py", "collect"): (72, 8, FIELDS),
-    ("page/findings.py", "later_findings"): (61, 8, ORDER),
     ("query/content/evaluate.py", "_scan"): (60, 9, CONDITIONS),
     ("query/keys.py", "find_by_key"): (60, 11, CONDITIONS),
     ("query/start/recover.py", "dispatch_log"): (65, 8, "the broker's own loop, in its order"),

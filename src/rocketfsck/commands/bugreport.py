@@ -385,11 +385,7 @@ def _asked(report: Report, fingerprints: tuple[str, ...]) -> tuple[Finding, ...]
 
 
 def _write(
-    stream: IO[bytes],
-    options: BugReportCommand,
-    store: Store,
-    report: Report,
-    findings: tuple[Finding, ...],
+    stream: IO[bytes], options: BugReportCommand, store: Store, report: Report, findings: tuple[Finding, ...]
 ) -> BugReport:
     """Write the archive; the copy is made next to it, and gone afterwards."""
     from rocketfsck.verify.run import check_store

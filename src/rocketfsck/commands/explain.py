@@ -126,11 +126,7 @@ class ExplainAnswer:
         yield from map(_of_rule, self.rules)
         for known in self.classes:
             yield Explained(
-                kind="fault-class",
-                id=known.id,
-                slug=known.title,
-                meaning=known.meaning,
-                advice=known.advice,
+                kind="fault-class", id=known.id, slug=known.title, meaning=known.meaning, advice=known.advice
             )
         yield from map(_of_repair, self.repairs)
         yield from map(_of_line, self.lines)

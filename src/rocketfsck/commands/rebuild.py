@@ -41,12 +41,10 @@ class RebuildCommand:
     stores_from: Annotated[Path | None, stores_from("Rebuild")] = None
     into: Into
     topics: Annotated[
-        tuple[str, ...],
-        Option("Only this topic's queues; may be given several times.", names=("--topic",)),
+        tuple[str, ...], Option("Only this topic's queues; may be given several times.", names=("--topic",))
     ] = ()
     queue_ids: Annotated[
-        tuple[int, ...],
-        Option("Only these queueIds of the topics given.", names=("--queue",), metavar="ID"),
+        tuple[int, ...], Option("Only these queueIds of the topics given.", names=("--queue",), metavar="ID")
     ] = ()
     from_offset: Annotated[
         int | None,

@@ -92,8 +92,7 @@ IntoOrNone = Annotated[Path | None, Option(_INTO, metavar="DIR", kind=_LOCAL)]
 IntoRemote = Annotated[Path, Option(_INTO, metavar="DIR", kind=PathKind(written=True))]
 """A URL will do, too."""
 Seed = Annotated[
-    int | None,
-    Option("The same seed gives the same bytes, on any machine; default 0.", metavar="N"),
+    int | None, Option("The same seed gives the same bytes, on any machine; default 0.", metavar="N")
 ]
 NoSync = Annotated[bool, Option("Do not wait until the bytes are on the disk.")]
 TimeZone = Annotated[

@@ -159,13 +159,7 @@ def later_findings(
     there.update(listed)
     rows = [
         _row(
-            findings[number],
-            (rule_rows[findings[number].rule], files[number]),
-            queues,
-            -1,
-            {},
-            None,
-            limits,
+            findings[number], (rule_rows[findings[number].rule], files[number]), queues, -1, {}, None, limits
         )
         for number in listed
     ]

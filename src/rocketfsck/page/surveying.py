@@ -37,12 +37,7 @@ Position = tuple[str, str, int, int]
 """(group, topic, queueId, the queue offset that the group consumes next)"""
 
 GAPS = frozenset(
-    {
-        RuleName.QUEUE_OFFSET_GAP,
-        RuleName.UNIT_HOLE,
-        RuleName.QUEUE_MISSING,
-        RuleName.UNIT_IN_MISSING_SEGMENT,
-    }
+    {RuleName.QUEUE_OFFSET_GAP, RuleName.UNIT_HOLE, RuleName.QUEUE_MISSING, RuleName.UNIT_IN_MISSING_SEGMENT}
 )
 """Findings of queue offsets that have no message, or no unit."""
 

@@ -41,8 +41,7 @@ class DumpLine:
     messages: shared.WantedMessages = field(default_factory=shared.WantedMessages)
     physical_offsets: shared.PhysicalOffsets = None
     queue_offsets: Annotated[
-        tuple[int, int] | None,
-        Option("Only these queue offsets.", names=("--queue-offset",), kind="range"),
+        tuple[int, int] | None, Option("Only these queue offsets.", names=("--queue-offset",), kind="range")
     ] = None
     positions: Annotated[
         tuple[int, int] | None,

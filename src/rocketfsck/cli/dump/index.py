@@ -195,11 +195,7 @@ def _header(source: DumpSource, note: str) -> Item:
 
 
 def _entries(
-    source: DumpSource,
-    wanted: DumpFilter,
-    slot_count: int,
-    entry_count: int,
-    header: indexfile.IndexHeader,
+    source: DumpSource, wanted: DumpFilter, slot_count: int, entry_count: int, header: indexfile.IndexHeader
 ) -> Iterator[Item]:
     first = indexfile.entry_pos(0, slot_count)
     end = min(indexfile.entry_pos(entry_count, slot_count), source.size)

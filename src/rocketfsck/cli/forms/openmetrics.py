@@ -142,11 +142,7 @@ def _seconds(milliseconds: int | None) -> float | None:
 
 def _families(said: CheckSaid) -> Iterator[tuple[Metric, Samples]]:
     report, verdict = said.report, said.verdict
-    about = {
-        "version": report.tool_version,
-        "level": report.level,
-        "broker_version": verdict.version,
-    }
+    about = {"version": report.tool_version, "level": report.level, "broker_version": verdict.version}
     yield ABOUT, [(about, 1)]
     counts = report.severity_counts
     yield FINDINGS, [({"severity": severity.word}, count) for severity, count in counts.items()]

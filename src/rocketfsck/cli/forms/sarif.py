@@ -59,11 +59,7 @@ def _replacement(item: Replacement) -> dict[str, Any]:
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 BASE = "STORE"
-LEVELS: Mapping[Severity, str] = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.INFO: "note",
-}
+LEVELS: Mapping[Severity, str] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 FINGERPRINT = "rocketfsck/v1"
 _PLACES = ("physical_offset", "queue_offset", "slot", "entry")
 

@@ -32,8 +32,7 @@ class QueryRequest:
 
 
 Traced = Annotated[
-    bool,
-    Option("Show the way to the answer: slots, entries, files left out and why.", names=("--trace",)),
+    bool, Option("Show the way to the answer: slots, entries, files left out and why.", names=("--trace",))
 ]
 
 

@@ -80,28 +80,26 @@ class ProgressEnd(TypedDict):
 
 
 class Document(NamedTuple):
-    """One kind of document: where it comes from, and what makes its type."""
+    """One kind of document: where it comes from, and its type, or what makes it."""
 
     about: str
-    kind: Callable[[], Any]
+    kind: type | Callable[[], Any]
 
 
 _MESSAGES = "what `rocketfsck query {0}` prints"
 
 DOCUMENTS: Mapping[str, Document] = {
     "apply": Document("what `rocketfsck apply` prints; result.json next to a repaired store", repairs.apply),
-    "baseline": Document("what `rocketfsck check --write-baseline` writes", lambda: Baseline),
-    "bugreport": Document("what `rocketfsck bugreport` prints; about.json in its archive", lambda: BugReport),
-    "certificate": Document("what `rocketfsck certify` prints", lambda: Certificate),
-    "certificate-verified": Document(
-        "what `rocketfsck certify --against` prints", lambda: VerifiedCertificate
-    ),
+    "baseline": Document("what `rocketfsck check --write-baseline` writes", Baseline),
+    "bugreport": Document("what `rocketfsck bugreport` prints; about.json in its archive", BugReport),
+    "certificate": Document("what `rocketfsck certify` prints", Certificate),
+    "certificate-verified": Document("what `rocketfsck certify --against` prints", VerifiedCertificate),
     "check": Document("what `rocketfsck check` prints; of JSON lines the first", repairs.check),
     "check-finding": Document(
-        "a finding, as `rocketfsck check --format jsonl` prints it", lambda: repairs.FindingSaid
+        "a finding, as `rocketfsck check --format jsonl` prints it", repairs.FindingSaid
     ),
-    "check-since": Document("what `rocketfsck check --since` writes", lambda: SinceState),
-    "check-state": Document("what `rocketfsck check --resume` writes", lambda: CheckState),
+    "check-since": Document("what `rocketfsck check --since` writes", SinceState),
+    "check-state": Document("what `rocketfsck check --resume` writes", CheckState),
     "compare": Document("what `rocketfsck compare` prints", repairs.compare),
     "check-stores": Document("what `rocketfsck check` prints of several stores", check_stores),
     "config": Document("what `rocketfsck config` prints", config),
@@ -115,15 +113,15 @@ DOCUMENTS: Mapping[str, Document] = {
     "fix": Document("what `rocketfsck fix` prints", repairs.fix),
     "info-file": Document("what `rocketfsck info FILE` prints", repairs.info_file),
     "info-store": Document("what `rocketfsck info STORE` prints", repairs.info_store),
-    "journal": Document("journal.json next to a repaired store", lambda: Journal),
+    "journal": Document("journal.json next to a repaired store", Journal),
     "ledger": Document("ledger.json next to a repaired store", ledger),
-    "learn": Document("what `rocketfsck learn` prints", lambda: LearnAnswer),
-    "manifests": Document("manifests.json next to a repaired store", lambda: Manifests),
-    "page": Document("what a report page of one store shows; in its HTML as JSON", lambda: Page),
-    "page-fleet": Document("what a report page of several stores shows", lambda: FleetPage),
+    "learn": Document("what `rocketfsck learn` prints", LearnAnswer),
+    "manifests": Document("manifests.json next to a repaired store", Manifests),
+    "page": Document("what a report page of one store shows; in its HTML as JSON", Page),
+    "page-fleet": Document("what a report page of several stores shows", FleetPage),
     "plan": Document("what `rocketfsck plan` and `compare --heal` print and write", repairs.plan),
-    "progress": Document("a line of `--progress json`", lambda: ProgressLine),
-    "progress-end": Document("the last line of `--progress json`", lambda: ProgressEnd),
+    "progress": Document("a line of `--progress json`", ProgressLine),
+    "progress-end": Document("the last line of `--progress json`", ProgressEnd),
     "query-id": Document(_MESSAGES.format("id"), lambda: repairs.query_messages("id")),
     "query-key": Document(
         _MESSAGES.format("key` and `query unique-key"), lambda: repairs.query_messages("key")
@@ -138,8 +136,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "query-time": Document(_MESSAGES.format("time"), repairs.query_time),
     "rebuild": Document("what `rocketfsck rebuild` prints", repairs.rebuild),
     "rebuild-record": Document(
-        "DIR/.rebuilt/NAME.INODE.json of a result of `rocketfsck rebuild` of several stores",
-        lambda: RebuildRecord,
+        "DIR/.rebuilt/NAME.INODE.json of a result of `rocketfsck rebuild` of several stores", RebuildRecord
     ),
     "rebuild-stores": Document("what `rocketfsck rebuild` prints of several stores", rebuilt_stores),
     "repair-log": Document(
@@ -156,11 +153,11 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "undo": Document("what `rocketfsck undo` prints", repairs.undo),
     "write-manifest": Document("NAME.manifest.json next to a written store", repairs.write_manifest),
-    "write-message": Document("a line of NAME.messages.jsonl", lambda: WrittenMessage),
+    "write-message": Document("a line of NAME.messages.jsonl", WrittenMessage),
 }
 
 
 def document_schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document; raises KeyError."""
-    document = DOCUMENTS[name]
-    return schema_of(document.kind(), name, document.about)
+    about, kind = DOCUMENTS[name]
+    return schema_of(kind if isinstance(kind, type) else kind(), name, about)

@@ -69,9 +69,7 @@ browse only reads the store; `rocketfsck apply` carries out a plan.\
 class HelpScreen(ModalScreen[None]):
     """All keys and marks."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,backspace", "dismiss", "Close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,backspace", "dismiss", "Close")]
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog full"):
