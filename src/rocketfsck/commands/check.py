@@ -10,21 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rocketfsck.commands.shared import (
-    AsBroker,
-    CatalogProperties,
-    DelayLevels,
-    Masking,
-    StoreOptions,
-    StoresFound,
-    StoresWanted,
-    TableFormat,
-    Workers,
-    properties_of,
-    refuse_inside,
-    stores_from,
-    without_paths,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.options import STORE, Argument, Option, PathKind
 from rocketfsck.common.outputs import limit_to
 from rocketfsck.engine.passes import Passes, measured
@@ -57,7 +43,7 @@ class CheckCommand:
 
     paths: Annotated[tuple[Path, ...], Argument(metavar="PATH…", kind=STORE, instead="stores_from")] = ()
     options: CheckOptions = field(default_factory=CheckOptions)
-    stores_from: Annotated[Path | None, stores_from("Check")] = None
+    stores_from: Annotated[Path | None, shared.stores_from("Check")] = None
     tables: Annotated[
         Path | None,
         Option(
@@ -67,7 +53,7 @@ class CheckCommand:
             kind=PathKind(written=True, file_okay=False),
         ),
     ] = None
-    table_format: TableFormat = "parquet"
+    table_format: shared.TableFormat = "parquet"
     alert_on: Annotated[
         Literal["problems", "new"],
         Option(
@@ -76,10 +62,10 @@ class CheckCommand:
             shows_default=True,
         ),
     ] = "problems"
-    properties: CatalogProperties = ()
-    workers: Workers = field(default_factory=Workers)
-    delay_levels: DelayLevels = None
-    as_broker: AsBroker = None
+    properties: shared.CatalogProperties = ()
+    workers: shared.Workers = field(default_factory=shared.Workers)
+    delay_levels: shared.DelayLevels = None
+    as_broker: shared.AsBroker = None
     gate: Annotated[
         bool,
         Option(
@@ -87,8 +73,8 @@ class CheckCommand:
             "only if the start takes nothing from the store."
         ),
     ] = False
-    stated: StoreOptions = field(default_factory=StoreOptions)
-    masking: Masking = field(default_factory=Masking)
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
+    masking: shared.Masking = field(default_factory=shared.Masking)
     plans: bool = False
     while_running: bool = False
 
@@ -102,7 +88,7 @@ class CheckCommand:
         return replace(self.options, level="quick")
 
     @property
-    def stores(self) -> StoresWanted:
+    def stores(self) -> shared.StoresWanted:
         """The stores that are named. Raises UsageError for options that contradict."""
         if self.tables is None and self.table_format != "parquet":
             raise UsageError("--table-format is for --tables")
@@ -110,9 +96,9 @@ class CheckCommand:
             raise UsageError("--catalog is for --table-format iceberg")
         if self.tables is None and self.alert_on == "new":
             raise UsageError("--alert-on new is for --tables")
-        return StoresWanted(self.paths, self.stores_from)
+        return shared.StoresWanted(self.paths, self.stores_from)
 
-    def find(self) -> StoresFound:
+    def find(self) -> shared.StoresFound:
         """What the names mean; with `tables`, one store is several, too. Raises UsageError, StoreError."""
         found = self.stores.find()
         return found if self.tables is None else replace(found, is_many=True)
@@ -160,11 +146,11 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     path, stated, version = named.only, options.stated, options.as_broker
     _demand_place(asked.since)
     for kept in (asked.resume, asked.since):
-        refuse_inside(kept, [path, *stated.commitlog_paths])
+        shared.refuse_inside(kept, [path, *stated.commitlog_paths])
     with measured(passes, "open"):
         store = stated.open("check", path, delay_levels=options.delay_levels)
     for kept in (asked.resume, asked.since):
-        refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
+        shared.refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
     engine = options.workers.start([path, *stated.commitlog_paths], typed=options.paths)
     facts: list[Fact] = []
     with kept_databases():
@@ -247,13 +233,13 @@ def check_fleet(
     for place in found:
         limit_to(place)
     for written in (options.tables, asked.since):
-        refuse_inside(written, found)
+        shared.refuse_inside(written, found)
     tables = _run_tables(options)
     with measured(passes, "stores"):
         report = check_stores(
             found,
             asked,
-            without_paths(options.workers.start(options.paths)),
+            shared.without_paths(options.workers.start(options.paths)),
             finding_limit=FINDING_LIMIT if tables is not None or keeps_findings else 0,
             facts={**options.stated.facts, "delay_levels": options.delay_levels},
             policy=policy,
@@ -289,6 +275,6 @@ def _run_tables(options: CheckCommand) -> RunTables | None:
 
     if options.tables is None:
         return None
-    tables = RunTables(options.tables, options.table_format, properties_of(options.properties))
+    tables = RunTables(options.tables, options.table_format, shared.properties_of(options.properties))
     tables.demand()
     return tables

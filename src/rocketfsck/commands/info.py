@@ -9,15 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.shared import (
-    BrokerNames,
-    Masking,
-    StoreOptions,
-    StoresWanted,
-    Workers,
-    stores_from,
-    without_paths,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.documents import FLAT, LEFT_OUT
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.common.rows import SCHEMA_VERSION
@@ -36,7 +28,7 @@ class CountCommand:
     """Whose messages are counted, and by what."""
 
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE, instead="stores_from")] = ()
-    stores_from: Annotated[Path | None, stores_from("Count")] = None
+    stores_from: Annotated[Path | None, shared.stores_from("Count")] = None
     by: Annotated[
         tuple[Part, ...], Option("Only these tables; may be given several times. Default: all.")
     ] = ()
@@ -50,9 +42,9 @@ class CountCommand:
             shows_default=True,
         ),
     ] = 0
-    brokers: BrokerNames = ()
-    workers: Workers = field(default_factory=Workers)
-    stated: StoreOptions = field(default_factory=StoreOptions)
+    brokers: shared.BrokerNames = ()
+    workers: shared.Workers = field(default_factory=shared.Workers)
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +66,11 @@ def count(options: CountCommand) -> CountAnswer:
     from rocketfsck.pipeline.fleet.counting import count_stores
 
     stated, keys = options.stated, options.key_count
-    found = StoresWanted(options.paths, options.stores_from).find()
+    found = shared.StoresWanted(options.paths, options.stores_from).find()
     sources = stated.sources(found.places, options.brokers, all_there=not found.is_many)
     engine = options.workers.start([*options.paths, *stated.commitlog_paths])
     if found.is_many:
-        engine = without_paths(engine)
+        engine = shared.without_paths(engine)
     return CountAnswer(count_stores(sources, engine=engine, key_count=keys, is_one=not found.is_many))
 
 
@@ -93,8 +85,8 @@ class InfoCommand:
             "Count the messages, too, by topic, queue and day, and the index's chains: reads the log through."
         ),
     ] = False
-    stated: StoreOptions = field(default_factory=StoreOptions)
-    masking: Masking = field(default_factory=Masking)
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
+    masking: shared.Masking = field(default_factory=shared.Masking)
 
 
 @dataclass(frozen=True, slots=True)

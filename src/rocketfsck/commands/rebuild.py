@@ -7,19 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from rocketfsck.commands import shared
 from rocketfsck.commands.repairing import WorkDir
-from rocketfsck.commands.shared import (
-    DelayLevels,
-    Into,
-    NoSync,
-    StoreOptions,
-    StoresWanted,
-    TimeZone,
-    Workers,
-    refuse_inside,
-    stores_from,
-    without_paths,
-)
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
@@ -38,8 +27,8 @@ class RebuildCommand:
 
     what: Annotated[Literal["index", "consumequeue", "checkpoint", "rocksdbstore", "all"], Argument()]
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE, instead="stores_from")] = ()
-    stores_from: Annotated[Path | None, stores_from("Rebuild")] = None
-    into: Into
+    stores_from: Annotated[Path | None, shared.stores_from("Rebuild")] = None
+    into: shared.Into
     topics: Annotated[
         tuple[str, ...], Option("Only this topic's queues; may be given several times.", names=("--topic",))
     ] = ()
@@ -58,16 +47,16 @@ class RebuildCommand:
         bool,
         Option("Continue where the store's own queues and index end; write only files that get additions."),
     ] = False
-    time_zone: TimeZone = "UTC"
-    delay_levels: DelayLevels = None
-    workers: Workers = field(default_factory=Workers)
+    time_zone: shared.TimeZone = "UTC"
+    delay_levels: shared.DelayLevels = None
+    workers: shared.Workers = field(default_factory=shared.Workers)
     work_dir: WorkDir = None
-    no_sync: NoSync = False
-    stated: StoreOptions = field(default_factory=StoreOptions)
+    no_sync: shared.NoSync = False
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
 
     @property
-    def stores(self) -> StoresWanted:
-        return StoresWanted(self.paths, self.stores_from)
+    def stores(self) -> shared.StoresWanted:
+        return shared.StoresWanted(self.paths, self.stores_from)
 
     def options(self) -> RebuildOptions:
         """The options of the job. Raises UsageError for those that contradict."""
@@ -131,10 +120,10 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
     path, stated, into, work_dir = command.stores.find().only, command.stated, command.into, command.work_dir
     written = [place for place in (into, work_dir) if place is not None]
     for place in written:
-        refuse_inside(place, [path, *stated.commitlog_paths])
+        shared.refuse_inside(place, [path, *stated.commitlog_paths])
     store = open_store(path, **stated.facts, delay_levels=command.delay_levels)
     for place in written:
-        refuse_inside(place, store.commitlog.directories)  # a broker.conf may name some outside
+        shared.refuse_inside(place, store.commitlog.directories)  # a broker.conf may name some outside
     if not store.commitlog.files:
         raise StoreError("has no commit log files to build from", path=str(path))
     options = options_for(store, command.what, base)
@@ -184,12 +173,12 @@ def rebuild_fleet(command: RebuildCommand, places: Sequence[Path] | None = None)
     if options.from_offset is not None:
         raise UsageError("--from-offset is for the rebuild of one store")
     found = command.stores.find().places if places is None else tuple(places)
-    refuse_inside(command.into, found)
+    shared.refuse_inside(command.into, found)
     return rebuild_stores(
         found,
         command.into,
         command.what,
         options,
-        without_paths(command.workers.start(typed=[*command.paths, command.into])),
+        shared.without_paths(command.workers.start(typed=[*command.paths, command.into])),
         facts={**command.stated.facts, "delay_levels": command.delay_levels},
     )
