@@ -54,10 +54,8 @@ def extract_command(line: ExtractLine) -> int:
 
 
 def _extract_lines(made: model.ExtractDocument) -> Iterator[str]:
-    yield (
-        f"Cut out {count_of(made.record_count, 'record')} of {count_of(len(made.queues), 'queue')}, "
-        f"{byte_size(made.record_byte_count)}; queue offsets are as before"
-    )
+    cut = f"{count_of(made.record_count, 'record')} of {count_of(len(made.queues), 'queue')}"
+    yield f"Cut out {cut}, {byte_size(made.record_byte_count)}; queue offsets are as before"
     yield from aligned(_queue_cells(made), right=(1, 2, 3, 4))
     if len(made.queues) > SHOWN:
         yield f"  and {len(made.queues) - SHOWN:,} more queues (--format json has them all)"
@@ -90,13 +88,8 @@ def _extract_lines(made: model.ExtractDocument) -> Iterator[str]:
 def _queue_cells(made: model.ExtractDocument) -> Iterator[tuple[str, ...]]:
     yield "  topic", "queue_id", "min_offset", "max_offset", "messages"
     for queue in made.queues[:SHOWN]:
-        yield (
-            f"  {visible(queue.topic)}",
-            str(queue.queue_id),
-            str(queue.first_queue_offset),
-            str(queue.end_queue_offset),
-            f"{queue.taken_count:,}",
-        )
+        numbers = map(str, (queue.queue_id, queue.first_queue_offset, queue.end_queue_offset))
+        yield f"  {visible(queue.topic)}", *numbers, f"{queue.taken_count:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +142,11 @@ def _lines(made: model.ConvertDocument) -> Iterator[str]:
 
 def _store_lines(made: model.ConvertedStore, what: str) -> Iterator[str]:
     """A new store, what was proved of it, and what to do."""
-    yield (
-        f"Converted {count_of(made.record_count, 'record')} of {count_of(made.queue_count, 'queue')}, "
-        f"{byte_size(made.record_byte_count)}, {RESULTS[what]}"
-    )
-    yield (
-        f"  physical offsets {made.start_offset} to {made.end_offset}, files of "
-        f"{byte_size(made.commitlog_file_size)}; queue offsets are as before"
-    )
+    records = f"{count_of(made.record_count, 'record')} of {count_of(made.queue_count, 'queue')}"
+    yield f"Converted {records}, {byte_size(made.record_byte_count)}, {RESULTS[what]}"
+    size = byte_size(made.commitlog_file_size)
+    offsets = f"physical offsets {made.start_offset} to {made.end_offset}"
+    yield f"  {offsets}, files of {size}; queue offsets are as before"
     yield "  the same records, but for physical offsets; a check finds nothing wrong"
     if made.empty_queue_count:
         yield (
@@ -193,10 +183,8 @@ NEXT = {
 
 def _controller_lines(made: model.ControllerFiles) -> Iterator[str]:
     """The files, the stores that they are for, and what to do."""
-    yield (
-        f"Epoch {made.epoch} from physical offset {made.start_offset} on, for "
-        f"{count_of(len(made.stores), 'store')}"
-    )
+    stores = count_of(len(made.stores), "store")
+    yield f"Epoch {made.epoch} from physical offset {made.start_offset} on, for {stores}"
     for store in made.stores:
         lacks = f", lacks {count_of(store.lacking_count, 'record')}" if store.lacking_count else ""
         yield f"  {visible(str(store.path))}: ends at {store.end_offset}{lacks}"

@@ -192,16 +192,19 @@ def _line(item: commands_explain.ExplainedLine, palette: Palette, columns: int) 
     yield ""
 
 
+def _paragraphs(title: str, texts: Sequence[str], columns: int) -> Iterator[str]:
+    """Texts below their title, with an empty line behind each."""
+    yield from (title, "")
+    for text in texts:
+        yield from (*wrapped(text, columns, "  "), "")
+
+
 def _rules(rules: Sequence[Rule], palette: Palette, columns: int) -> Iterator[str]:
     from rocketfsck.verify.rules.catalog import FAULT_CLASSES
 
     for rule in rules:
-        yield f"{palette.bold(rule.id)}  {palette.bold(rule.slug)}"
-        yield ""
-        yield from wrapped(rule.meaning, columns, "  ")
-        yield ""
-        yield from wrapped(rule.why, columns, "  ")
-        yield ""
+        title = f"{palette.bold(rule.id)}  {palette.bold(rule.slug)}"
+        yield from _paragraphs(title, (rule.meaning, rule.why), columns)
         known = FAULT_CLASSES.get(rule.fault_class or "")
         rows = [
             ("severity", rule.severity.name.lower()),
@@ -222,12 +225,8 @@ def _classes(classes: Sequence[FaultClass], palette: Palette, columns: int) -> I
     from rocketfsck.verify.rules.catalog import RULES
 
     for known in classes:
-        yield f"{palette.bold(known.id)}  {palette.bold(known.title)}"
-        yield ""
-        yield from wrapped(known.meaning, columns, "  ")
-        yield ""
-        yield from wrapped(known.advice, columns, "  ")
-        yield ""
+        title = f"{palette.bold(known.id)}  {palette.bold(known.title)}"
+        yield from _paragraphs(title, (known.meaning, known.advice), columns)
         listed = [rule for rule in RULES.values() if rule.fault_class == known.id]
         if known.found_by:
             yield f"  One store does not show it: `{known.found_by}` finds it in two."
@@ -244,10 +243,7 @@ def _repairs(repairs: Sequence[Row], palette: Palette, columns: int) -> Iterator
     from rocketfsck.repair.plan.planning import rules_of
 
     for known in repairs:
-        yield palette.bold(known.name)
-        yield ""
-        yield from wrapped(known.summary, columns, "  ")
-        yield ""
+        yield from _paragraphs(palette.bold(known.name), (known.summary,), columns)
         writes_by = [*known.writes_by, *(["version"] if known.traits else [])]
         rows = [
             ("answers", ", ".join(rules_of(known)) or "what `rocketfsck compare --heal` finds"),
