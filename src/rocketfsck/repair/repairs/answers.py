@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -76,6 +77,21 @@ def one_by_one(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if not is_aggregate(finding)]
 
 
+def of_file(findings: Iterable[Finding], name: str) -> list[Finding]:
+    """The findings that name their place, and name it in this file."""
+    return [finding for finding in one_by_one(findings) if finding.where.file == name]
+
+
+def also_answering(action: Action, findings: Iterable[Finding]) -> Action:
+    """The same action, answering these findings, too."""
+    extra = list(findings)
+    return replace(
+        action,
+        why=tuple(dict.fromkeys((*action.why, *(finding.fingerprint for finding in extra)))),
+        rules=tuple(sorted({*action.rules, *(finding.rule for finding in extra)})),
+    )
+
+
 def number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
     """A value of a finding that should be an integer."""
     value = values.get(name)
@@ -109,6 +125,14 @@ def ahead_of_all(scene: PlanScene, file: MappedFile) -> bool:
         (other.start_offset or 0) < start and record_count(scene, other.relative) > 0
         for other in scene.store.commitlog.files
     )
+
+
+def acted_log_file(store: Store, action: Action) -> MappedFile:
+    """The commit log file that an action is about; raises StoreError where it is not there."""
+    file = log_file(store, action.target)
+    if file is None:
+        raise StoreError("is no longer a commit log file", path=action.target)
+    return file
 
 
 def merge_ranges(ranges: Iterable[Span]) -> list[Span]:

@@ -150,8 +150,8 @@ def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
     already, `resize-segment` does it."""
     found = [
         finding
-        for finding in answers.one_by_one(scene.findings)
-        if finding.rule == RuleName.SEGMENT_LENGTH and finding.where.file == file.relative
+        for finding in answers.of_file(scene.findings, file.relative)
+        if finding.rule == RuleName.SEGMENT_LENGTH
     ]
     size = min((answers.number(finding.expected, "size") for finding in found), default=0)
     if 0 < size < file.size and start <= size and not is_zero(scene, file.relative, size):
@@ -180,7 +180,7 @@ def plan_write_blank(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
 
 def act_trim(scene: ActScene, action: Action, arguments: NewSize) -> None:
     """Set the length; only zeros are taken away."""
-    file = fences.acted_log_file(scene.reopen(), action)
+    file = answers.acted_log_file(scene.reopen(), action)
     size = arguments.size
     if not is_zero_from(file.location, size):
         raise StoreError(f"is not zero after its length of {count_of(size, 'byte')}", path=action.target)
@@ -189,7 +189,7 @@ def act_trim(scene: ActScene, action: Action, arguments: NewSize) -> None:
 
 def act_cut(scene: ActScene, action: Action, arguments: LogCut) -> None:
     """Zeros from an offset to the end of its file; or the whole file set aside."""
-    file = fences.acted_log_file(scene.reopen(), action)
+    file = answers.acted_log_file(scene.reopen(), action)
     base = file.start_offset or 0
     start = arguments.start_offset - base
     if arguments.whole_file:

@@ -20,7 +20,7 @@ from rocketfsck.repair.build import config as build_config
 from rocketfsck.repair.plan import arguments as plan_arguments
 from rocketfsck.repair.plan.model import Action, Loss, Notice
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
+from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, whole_file
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
@@ -243,9 +243,7 @@ def act_cut(scene: ActScene, action: Action, arguments: plan_arguments.NewSize) 
 
 def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Offsets of delay levels are brought into their queues, as a broker does that loads them."""
-    found = one_by_one(findings)
-    for name in sorted({finding.where.file for finding in found}):
-        mine = [finding for finding in found if finding.where.file == name]
+    for name, mine in by_file(one_by_one(findings)).items():
         yield answer(
             "set-delay-offset",
             name,
@@ -302,8 +300,7 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
     found = [
         finding for finding in one_by_one(findings) if len(kinds.get(finding.where.topic or "", ())) == 1
     ]
-    for name in sorted({finding.where.file for finding in found}):
-        mine = [finding for finding in found if finding.where.file == name]
+    for name, mine in by_file(found).items():
         topics = sorted({finding.where.topic or "" for finding in mine})
         yield answer(
             "set-queue-type",
@@ -345,11 +342,9 @@ def _listed(
 
 def plan_names(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Topics get the name that they are listed under, unless the whole file is written again."""
-    found = one_by_one(findings)
-    for name in sorted({finding.where.file for finding in found}):
+    for name, mine in by_file(one_by_one(findings)).items():
         if _is_restored(scene, name):
             continue
-        mine = [finding for finding in found if finding.where.file == name]
         topics = tuple(sorted({finding.where.topic or "" for finding in mine}))
         yield answer(
             "name-topics",

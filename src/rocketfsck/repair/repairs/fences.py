@@ -22,7 +22,7 @@ from rocketfsck.repair.repairs import answers
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettled, is_zero
 from rocketfsck.store.elsewhere import has_queue_database
-from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 
 KEPT = "set aside"
@@ -150,9 +150,7 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, ans
     limit = log.blank_pos_of(whole)
     mid_log = length_left(scene, file) <= whole and answers.goes_on_after(scene, file)
     found: list[tuple[Finding, answers.Span]] = []
-    for finding in answers.one_by_one(scene.findings):
-        if finding.where.file != file.relative:
-            continue
+    for finding in answers.of_file(scene.findings, file.relative):
         start, end = finding.where.start or 0, min(finding.where.end or 0, limit)
         if finding.rule in (RuleName.LOG_BOUNDARY_LOST, RuleName.RECORD_MALFORMED):
             found.append((finding, (start, end)))
@@ -177,9 +175,7 @@ def length_left(scene: PlanScene, file: MappedFile) -> int:
     """The bytes of a file after `resize-segment` or `trim-segment`: zeros behind the right length go."""
     whole = scene.store.geometry.commitlog_file_size
     if file.size > whole:
-        own = [
-            finding for finding in answers.one_by_one(scene.findings) if finding.where.file == file.relative
-        ]
+        own = answers.of_file(scene.findings, file.relative)
         lengths = [finding for finding in own if finding.rule == RuleName.SEGMENT_LENGTH]
         zeroed = any(finding.rule in _ZEROED and (finding.where.start or 0) <= whole for finding in own)
         if any(
@@ -214,7 +210,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     limit = log.blank_pos_of(whole)
     tails = [span for finding, span in _fence_ranges(scene, file) if finding.rule not in _INNER]
     fenced = [end for start, end in tails if log.is_fenceable(end - start)]
-    own = [finding for finding in answers.one_by_one(scene.findings) if finding.where.file == file.relative]
+    own = answers.of_file(scene.findings, file.relative)
     why = [finding for finding in own if finding.rule in (RuleName.BLANK_SIZE, RuleName.BLANK_MISSING)]
     starts = [finding.where.start or 0 for finding in why] + [start for start, _ in tails]
     why += [
@@ -290,18 +286,10 @@ def index_follows(scene: PlanScene) -> Iterator[Action]:
         yield from rebuild_indexes(scene)
 
 
-def acted_log_file(store: Store, action: Action) -> MappedFile:
-    """The commit log file that an action is about; raises StoreError where it is not there."""
-    file = answers.log_file(store, action.target)
-    if file is None:
-        raise StoreError("is no longer a commit log file", path=action.target)
-    return file
-
-
 def act_fence(scene: ActScene, action: Action, arguments: Fences) -> None:
     """Fill the ranges with filler records."""
     store = scene.reopen()
-    file = acted_log_file(store, action)
+    file = answers.acted_log_file(store, action)
     base = file.start_offset or 0
     spans = [(fence.start_offset, fence.end_offset) for fence in arguments.fences]
     for start, end in spans:
@@ -321,7 +309,7 @@ def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> Non
         raise StoreError("exists", path=action.target)
     scene.tree.create(action.target, arguments.size)
     store = scene.reopen()
-    file = acted_log_file(store, action)
+    file = answers.acted_log_file(store, action)
     if end > start:
         frames, version = log.frames_in(store, start, end), arguments.version
         log.write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
@@ -331,7 +319,7 @@ def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> Non
 
 def act_write_blank(scene: ActScene, action: Action, arguments: BlankPlace) -> None:
     """Write the BLANK."""
-    file = acted_log_file(scene.reopen(), action)
+    file = answers.acted_log_file(scene.reopen(), action)
     pos = arguments.start_offset - (file.start_offset or 0)
     if not 0 <= pos <= log.blank_pos_of(file.size):
         raise StoreError("has no room for a BLANK at that position", path=action.target)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
@@ -23,6 +23,7 @@ from rocketfsck.repair.plan import arguments as plan_arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
+    also_answering,
     answer,
     by_file,
     in_the_way,
@@ -267,7 +268,7 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     if is_rebuilt(scene):
         mine = [finding for finding in findings if finding.rule in HEADERS]
         for action in rebuild_indexes(scene):
-            yield _with(action, mine)
+            yield also_answering(action, mine)
         return
     for name, found in by_file(one_by_one(findings)).items():
         file = _index_file(scene, name)
@@ -290,16 +291,6 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             preconditions=[scene.extent(name, 0, min(indexfile.INDEX_HEADER_SIZE, file.size))],
             write_byte_count=indexfile.INDEX_HEADER_SIZE,
         )
-
-
-def _with(action: Action, findings: Iterable[Finding]) -> Action:
-    """The same action, answering these findings, too."""
-    extra = list(findings)
-    return replace(
-        action,
-        why=tuple(dict.fromkeys((*action.why, *(finding.fingerprint for finding in extra)))),
-        rules=tuple(sorted({*action.rules, *(finding.rule for finding in extra)})),
-    )
 
 
 def _fields(scene: PlanScene, findings: Iterable[Finding]) -> dict[str, int]:

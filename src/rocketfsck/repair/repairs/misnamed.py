@@ -26,7 +26,14 @@ from rocketfsck.repair.log import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
 from rocketfsck.repair.plan.arguments import NewName, RecordPositions
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import answer, by_file, log_file, one_by_one, record_count
+from rocketfsck.repair.repairs.answers import (
+    acted_log_file,
+    answer,
+    by_file,
+    log_file,
+    one_by_one,
+    record_count,
+)
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.resync import Ground, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -105,9 +112,7 @@ def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool =
 
 def act_offsets(scene: ActScene, action: Action, arguments: RecordPositions) -> None:
     """Write into the records where they are."""
-    file = log_file(scene.reopen(), action.target)
-    if file is None:
-        raise StoreError("is no longer a commit log file", path=action.target)
+    file = acted_log_file(scene.reopen(), action)
     if not all(0 <= pos <= file.size - magic.MIN_RECORD_SIZE for pos in arguments.positions):
         raise StoreError("has no record at a place named in the plan", path=action.target)
     for pos in arguments.positions:
@@ -237,7 +242,7 @@ def is_zero_from(location: str, start: int) -> bool:
 def is_misnamed(scene: PlanScene) -> bool:
     """Whether files of the log have wrong names, or are another store's: then nothing else is planned, for
     all that a check says of it is a consequence."""
-    finds = (pending_renames, leaving_twins, displaced_files, foreign_files, doubled_files)
+    finds = (pending_renames, leaving_twins, displaced_files, borrowed_files)
     return any(scene.once(find) for find in finds)
 
 
@@ -249,20 +254,20 @@ def lacks_its_log(scene: PlanScene) -> bool:
 _WITHOUT_LOG = frozenset({RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG})
 
 
-def foreign_files(scene: PlanScene) -> list[str]:
-    """The files of the log, or the whole log, that are another store's."""
-    return [finding.where.file for finding in scene.findings if finding.rule in _FOREIGN]
+def borrowed_files(scene: PlanScene) -> list[str]:
+    """The files of the log, or the whole log, that are another store's; and the files that are copies of
+    others in the log, or have others appended."""
+    return [finding.where.file for finding in scene.findings if finding.rule in _BORROWED]
 
 
-_FOREIGN = frozenset({RuleName.LOG_FILE_FOREIGN, RuleName.LOG_FOREIGN})
-
-
-def doubled_files(scene: PlanScene) -> list[str]:
-    """The files of the log that are copies of others in it, or have others appended."""
-    return [finding.where.file for finding in scene.findings if finding.rule in _DOUBLED]
-
-
-_DOUBLED = frozenset({RuleName.LOG_FILE_COPIED, RuleName.LOG_FILE_APPENDED})
+_BORROWED = frozenset(
+    {
+        RuleName.LOG_FILE_FOREIGN,
+        RuleName.LOG_FOREIGN,
+        RuleName.LOG_FILE_COPIED,
+        RuleName.LOG_FILE_APPENDED,
+    }
+)
 
 
 def displaced_files(scene: PlanScene) -> list[str]:

@@ -21,7 +21,7 @@ from rocketfsck.repair.repairs.groupoffsets import committed_behind, delay_follo
 from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.repairs.reasons import asks_to_build, contested
-from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.verify.finding import Finding, queue_directory
 
 _BLOCK_COUNT = 1 << 15
@@ -76,9 +76,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
             if (finding.where.queue_offset or 0) >= first
         ]
         directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
-        files = [
-            file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
-        ]
+        files = _files_from(queue, first)
         yield answers.answer(
             "cut-queue",
             directory,
@@ -107,6 +105,11 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         )
     yield from delay_follows(scene, ends)
     yield from offsets_follow(scene, ends)
+
+
+def _files_from(queue: ConsumeQueue, index: int) -> list[MappedFile]:
+    """The files of a queue that have units from an index on."""
+    return [file for file in queue.files if (file.start_offset or 0) + file.size > index * queue.unit_size]
 
 
 def _is_evidence(why: Iterable[Finding]) -> bool:
@@ -181,9 +184,7 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
         directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
         same = [other for other in answers.one_by_one(findings) if answers.queue_of(other) == name]
         first = min(other.where.queue_offset or 0 for other in same)
-        files = [
-            file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
-        ]
+        files = _files_from(queue, first)
         yield answers.answer(
             "zero-stale-units",
             directory,

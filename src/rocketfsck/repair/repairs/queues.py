@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
@@ -172,22 +171,16 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     ]
     if not asked:
         return
-    names: set[Name] = set()
-    every = False
-    for finding in asked:
-        name = answers.queue_of(finding)
-        if name is None:
-            every = True
-        else:
-            names.add(name)
-    damaged = {*names}
+    found = {answers.queue_of(finding) for finding in asked}
+    every = None in found
+    names = {name for name in found if name is not None}
     why = [
         *asked,
         *(
             finding
             for finding in scene.findings
             if finding.rule == RuleName.CONSUMER_OFFSET_OF_LOST_UNITS
-            and (every or answers.queue_of(finding) in damaged)
+            and (every or answers.queue_of(finding) in names)
         ),
     ]
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
@@ -357,16 +350,12 @@ def act_rebuild(scene: ActScene, action: Action, arguments: QueuesToBuild) -> No
                 if emptied:  # brokers take the first unit of such a file for one, whatever is in it
                     scene.tree.set_aside(directory)
             elif (scratch / directory).is_dir():
-                _replace(scene, scratch, directory)
+                scene.tree.adopt(scratch / directory, directory)
             ext = f"consumequeue_ext/{topic}/{queue_id}"
             if (scratch / ext).is_dir():
-                _replace(scene, scratch, ext)
+                scene.tree.adopt(scratch / ext, ext)
             elif kind == "file" and scene.tree.exists(ext) and ((topic, queue_id) in kinds or emptied):
                 scene.tree.set_aside(ext)
-
-
-def _replace(scene: ActScene, scratch: Path, directory: str) -> None:
-    scene.tree.adopt(scratch / directory, directory)
 
 
 def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:

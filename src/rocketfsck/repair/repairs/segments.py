@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
@@ -169,7 +168,7 @@ def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             "move-stray",
             name,
             "move it aside: brokers would take it for a part of the store",
-            [other for other in answers.one_by_one(findings) if other.where.file == name],
+            answers.of_file(findings, name),
             preconditions=answers.whole_file(scene, name),
             notices=[answers.notice("index-file-unloaded", 1)] if finding.rule == RuleName.INDEX_NAME else [],
         )
@@ -188,7 +187,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         area = name.partition("/")[0]
         file = answers.log_file(scene.store, name)
         empty = finding.rule == RuleName.EMPTY_LAST_SEGMENT or answers.number(finding.found, "size", -1) == 0
-        if empty and (file is None or _is_last(scene, file)):
+        if empty and (file is None or file is scene.store.commitlog.files[-1]):
             yield _set_aside_empty(scene, finding)
             continue
         if area in _QUEUE_AREAS and answers.queue_of(finding) is not None and _is_cut_inside(scene, finding):
@@ -200,17 +199,14 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             "resize-segment",
             name,
             f"set the file's length to {count_of(size, 'byte')}; {_what_changes(scene, name, size)}",
-            [other for other in answers.one_by_one(findings) if other.where.file == name],
+            answers.of_file(findings, name),
             arguments=NewSize(size),
             preconditions=answers.whole_file(scene, name),
             write_byte_count=size,
         )
         if file is not None:
             yield from fence_file(scene, file)
-            if any(
-                other.rule == RuleName.BLANK_MISSING and other.where.file == name
-                for other in answers.one_by_one(scene.findings)
-            ):
+            if any(own.rule == RuleName.BLANK_MISSING for own in answers.of_file(scene.findings, name)):
                 yield from end_file(scene, file)
     if cut_queues_too:
         yield from rebuild_queues(scene)
@@ -241,15 +237,9 @@ def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Act
             )
 
 
-def _is_last(scene: PlanScene, file: MappedFile) -> bool:
-    return file is scene.store.commitlog.files[-1]
-
-
 def _is_cut_inside(scene: PlanScene, finding: Finding) -> bool:
-    return any(
-        other.rule == RuleName.UNIT_PARTIAL and other.where.file == finding.where.file
-        for other in answers.one_by_one(scene.findings)
-    )
+    own = answers.of_file(scene.findings, finding.where.file)
+    return any(other.rule == RuleName.UNIT_PARTIAL for other in own)
 
 
 def _set_aside_empty(scene: PlanScene, finding: Finding) -> Action:
@@ -332,11 +322,7 @@ def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
     for finding in answers.one_by_one(findings):
         if answers.queue_of(finding) in rebuilt:
             for action in rebuild_queues(scene):
-                yield replace(
-                    action,
-                    why=tuple(dict.fromkeys((*action.why, finding.fingerprint))),
-                    rules=tuple(sorted({*action.rules, finding.rule})),
-                )
+                yield answers.also_answering(action, [finding])
             continue
         yield answers.answer(
             "remove-extension",
