@@ -85,13 +85,9 @@ class Differences:
                 self._gone(left)
             elif name not in here:
                 self._new(left, right)
-            elif _is_directory(right):
-                if os.path.isdir(left):  # noqa: PTH112 - a link to one elsewhere is gone into
-                    self.compare(os.path.realpath(left), right)
-                else:
-                    self._gone(left)
-                    self._new(left, right)
-            elif _is_directory(left):
+            elif _is_directory(right) and os.path.isdir(left):  # noqa: PTH112
+                self.compare(os.path.realpath(left), right)  # a link to one elsewhere is gone into
+            elif _is_directory(right) or _is_directory(left):
                 self._gone(left)
                 self._new(left, right)
             elif not _same(left, right):

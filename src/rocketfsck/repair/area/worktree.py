@@ -281,11 +281,16 @@ class WorkTree:
     def _own(self, place: ConfinedPlace) -> None:
         if not _is_shared(str(place)):
             return
+        part = self._own_part()
+        fileops.copy(place, part)
+        fileops.rename(part, place)
+
+    def _own_part(self) -> ConfinedPlace:
+        """Where a file is made our own before it takes the other's place; nothing is there."""
         part = self.at("own.part")
         if fileops.exists(part):
             fileops.unlink(part)
-        fileops.copy(place, part)
-        fileops.rename(part, place)
+        return part
 
     def _make_directories(self, place: ConfinedPlace) -> None:
         """Make a directory of the area and those above it."""
@@ -370,16 +375,11 @@ class ThinTree(WorkTree):
         path = str(place)
         lower = os.path.realpath(path)
         status = os.stat(lower)  # noqa: PTH116 - names may be any bytes
-        if not self._is_borrowed(path) or status.st_size <= COPIED_SIZE:
+        if not os.path.islink(path) or status.st_size <= COPIED_SIZE:  # noqa: PTH114
             super()._own(place)
             return
-        part = self.at("own.part")
-        if fileops.exists(part):
-            fileops.unlink(part)
+        part = self._own_part()
         fileops.create(part, status.st_size, 0o600)
         fileops.set_times(part, status.st_atime_ns, status.st_mtime_ns)
         fileops.rename(part, place)
         lay(path, lower, status.st_size)
-
-    def _is_borrowed(self, path: str) -> bool:
-        return os.path.islink(path)  # noqa: PTH114

@@ -152,25 +152,26 @@ def _relink(store: Store, file: IndexFile, target: Path) -> build_files.BuiltInd
     new = indexfile.IndexHeader(index_count=1 if store.dialect.abort_has_pid else 0)
     if first is not None and last is not None:
         begin, end = int(first["phyOffset"]), int(last["phyOffset"])
-        begin_timestamp = store_timestamp_at(store, begin)
-        if begin_timestamp is None:
-            begin_timestamp = header.begin_timestamp
-        end_timestamp = store_timestamp_at(store, end)
-        if end_timestamp is None:
-            end_timestamp = header.end_timestamp
+        begin_timestamp = store_timestamp_at(store, begin, header.begin_timestamp)
+        end_timestamp = store_timestamp_at(store, end, header.end_timestamp)
         used = count if store.dialect.counts_entries_in_hash_slot_count else used
         new = indexfile.IndexHeader(begin_timestamp, end_timestamp, begin, end, used, count + 1)
     write_slots(target, slots, size)
     build_files.write_part(target, indexfile.encode_header(new), 0, size, None)
     if count:
         build_files.set_time(target, new.end_timestamp)
+    return _as_built(target.name, new)
+
+
+def _as_built(name: str, header: indexfile.IndexHeader) -> build_files.BuiltIndexFile:
+    """What is said of a file with this header."""
     return build_files.BuiltIndexFile(
-        target.name,
-        count,
-        new.begin_physical_offset,
-        new.end_physical_offset,
-        new.begin_timestamp,
-        new.end_timestamp,
+        name,
+        header.entry_count,
+        header.begin_physical_offset,
+        header.end_physical_offset,
+        header.begin_timestamp,
+        header.end_timestamp,
     )
 
 
@@ -181,13 +182,13 @@ def _entry_count(reader: IndexReader) -> int:
     return reader.last_not_zero(1)
 
 
-def store_timestamp_at(store: Store, offset: int) -> int | None:
-    """The storeTimestamp of the record at a physical offset; None if there is none."""
+def store_timestamp_at(store: Store, offset: int, default: int) -> int:
+    """The storeTimestamp of the record at a physical offset; the default if there is none."""
     try:
         head = head_of(store.commitlog, offset)
     except StoreError:
-        return None
-    return None if head is None else head.store_timestamp
+        return default
+    return default if head is None else head.store_timestamp
 
 
 CHUNK_SIZE = 1 << 20
@@ -343,13 +344,7 @@ class IndexBuilder:
             self._close(current)
         build_files.make_directory(self.directory)
         stamp, offset = max(self._end.end_timestamp, 0), max(self._end.end_physical_offset, 0)
-        header = replace(
-            EMPTY,
-            begin_timestamp=stamp,
-            end_timestamp=stamp,
-            begin_physical_offset=offset,
-            end_physical_offset=offset,
-        )
+        header = indexfile.IndexHeader(stamp, stamp, offset, offset)
         path = self._building_path(len(self.files))
         build_files.write_part(path, b"", 0, self._file_size, None)
         self._current = _Filling(path, header, np.zeros(self.slot_count, np.int32), timestamp)
@@ -383,16 +378,7 @@ class IndexBuilder:
         build_files.set_time(
             file.path, header.end_timestamp if header.index_count > 1 else file.created_timestamp
         )
-        self.files.append(
-            build_files.BuiltIndexFile(
-                name,
-                header.entry_count,
-                header.begin_physical_offset,
-                header.end_physical_offset,
-                header.begin_timestamp,
-                header.end_timestamp,
-            )
-        )
+        self.files.append(_as_built(name, header))
         self.names.last, self._end, self._current = name, header, None
 
     def _write_entries(self, file: _Filling) -> None:

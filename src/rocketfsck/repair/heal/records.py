@@ -119,10 +119,7 @@ def _conflict_records(found: CarvedRecords, rows: Longs, side_of: Longs) -> Long
     for number in range(2):
         own, other = np.flatnonzero(side == number), np.flatnonzero(side != number)
         # of the other side's records, which do not overlap each other much, the reach decides
-        reach = np.maximum.accumulate(np.concatenate(([-1], end[other])))
-        before = np.searchsorted(start[other], start[own], side="right")
-        after = np.searchsorted(start[other], end[own], side="left")
-        flags[own] = (reach[before] > start[own]) | (after > before)
+        flags[own] = overlapped(start[own], end[own], start[other], end[other])
     return rows[flags]
 
 
@@ -194,10 +191,7 @@ class _Runs:
 
     def all(self) -> tuple[Longs, Longs]:
         empty = np.empty(0, np.int64)
-        start = np.concatenate([empty, *(part[0] for part in self._parts)])
-        end = np.concatenate([empty, *(part[1] for part in self._parts)])
-        order = np.argsort(start, kind="stable")
-        return start[order], end[order]
+        return _in_order((empty, empty), *self._parts)
 
 
 def heal_group(task: HealTask) -> HealResult:
@@ -244,8 +238,8 @@ def _is_worse(found: CarvedRecords, other: CarvedRecords) -> Flags:
     return flags
 
 
-def _in_order(one: tuple[Longs, Longs], other: tuple[Longs, Longs]) -> tuple[Longs, Longs]:
-    start, end = (np.concatenate(columns) for columns in zip(one, other, strict=True))
+def _in_order(*parts: tuple[Longs, Longs]) -> tuple[Longs, Longs]:
+    start, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(start, kind="stable")
     return start[order], end[order]
 

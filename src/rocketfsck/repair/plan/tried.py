@@ -152,7 +152,8 @@ def _rehearse(action: Action, done: Sequence[Action], store: Store) -> tuple[Rep
     # Acts on other parts than their target build these from the whole log.
     if repair.areas or action.sources or any(is_near(other.target, action.target) for other in done):
         return ()
-    tree = KeepingTree(store.root, [path for path in store.commitlog.directories if not _within(path, store)])
+    outside = [path for path in store.commitlog.directories if not path.is_relative_to(store.root)]
+    tree = KeepingTree(store.root, outside)
 
     def reopen() -> Store:
         if done:
@@ -161,10 +162,6 @@ def _rehearse(action: Action, done: Sequence[Action], store: Store) -> tuple[Rep
 
     repair.act(ActScene(tree, reopen), action, action.arguments)
     return tuple(tree.kept)
-
-
-def _within(path: Path, store: Store) -> bool:
-    return path.is_relative_to(store.root)
 
 
 _SPARE_SIZE = 1 << 20

@@ -217,13 +217,13 @@ def test_entries_that_cannot_be_linked(tmp_path: Path) -> None:
 def test_the_time_of_a_record_in_the_log(tmp_path: Path) -> None:
     store = _store(tmp_path, 30)
     places = records(store)
-    assert store_timestamp_at(store, places[25][0]) == START + 25_000
-    assert store_timestamp_at(store, places[25][0] + 1) is None
-    assert store_timestamp_at(store, 1 << 40) is None
+    assert store_timestamp_at(store, places[25][0], -1) == START + 25_000
+    assert store_timestamp_at(store, places[25][0] + 1, -1) == -1
+    assert store_timestamp_at(store, 1 << 40, -1) == -1
     change_log(store, places[25][0] + 28, bytes(8))
-    assert store_timestamp_at(store, places[25][0]) is None
+    assert store_timestamp_at(store, places[25][0], -1) == -1
     store.commitlog.files[0].path.unlink()
-    assert store_timestamp_at(store, 0) is None
+    assert store_timestamp_at(store, 0, -1) == -1
 
 
 def test_a_record_without_keys_gives_the_next_file_its_time(tmp_path: Path) -> None:
