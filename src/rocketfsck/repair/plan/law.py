@@ -15,7 +15,6 @@ has it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -41,125 +40,151 @@ CLEARING = "move-stray"
 class NoticeKind:
     """Something that is noticed of a repair.
 
-    `text` is a sentence's end with `{count}` and its noun in it: of `[one|many]` the first for a count of 1.
-    `harmless`: what was there before stays as it was, and something that was lost comes back.
+    `text` is a sentence's end with `{count}` and its noun in it, `one` the same for a count of 1. `harmless`:
+    what was there before stays as it was, and something that was lost comes back.
     """
 
     name: str
-    text: str
+    one: str
+    many: str
     harmless: bool = False
-
-    def worded(self, count: int) -> str:
-        """The sentence for a count."""
-        chosen = r"\1" if count == 1 else r"\2"
-        return re.sub(r"\[(.*?)\|(.*?)\]", chosen, self.text).format(count=f"{count:,}")
 
 
 KINDS: Mapping[str, NoticeKind] = {
     kind.name: kind
     for kind in (
-        NoticeKind("consumable-again", "{count} [message|messages] can be consumed again", harmless=True),
+        NoticeKind(
+            "consumable-again",
+            "{count} message can be consumed again",
+            "{count} messages can be consumed again",
+            harmless=True,
+        ),
         NoticeKind(
             "found-by-key-again",
-            "{count} [message|messages] can be found by [its|their] keys again",
+            "{count} message can be found by its keys again",
+            "{count} messages can be found by their keys again",
             harmless=True,
         ),
         NoticeKind(
             "timed-again",
-            "{count} [time is|times are] on the timer wheel again: the broker delivers [its|their] messages "
-            "when they are due",
+            "{count} time is on the timer wheel again: the broker delivers its messages when they are due",
+            "{count} times are on the timer wheel again: the broker delivers their messages when they are "
+            "due",
             harmless=True,
         ),
         NoticeKind(
             "fillers-delivered",
-            "consumers without a tag filter (`*`) receive {count} filler [message|messages] in place of "
-            "[a lost one|lost ones]",
+            "consumers without a tag filter (`*`) receive {count} filler message in place of a lost one",
+            "consumers without a tag filter (`*`) receive {count} filler messages in place of lost ones",
         ),
         NoticeKind(
             "renumbered",
-            "{count} [message gets a new queue offset|messages get new queue offsets]: consumers with "
-            "committed offsets may miss [it|them] or get [it|them] twice",
+            "{count} message gets a new queue offset: consumers with committed offsets may miss it or get "
+            "it twice",
+            "{count} messages get new queue offsets: consumers with committed offsets may miss them or get "
+            "them twice",
         ),
         NoticeKind(
             "committed-beyond",
-            "{count} committed consumer [offset is|offsets are] beyond the new "
-            "[end of its queue|ends of their queues]",
+            "{count} committed consumer offset is beyond the new end of its queue",
+            "{count} committed consumer offsets are beyond the new ends of their queues",
         ),
         NoticeKind(
             "offsets-set",
-            "{count} committed consumer [offset changes: the group gets|offsets change: the groups get] "
-            "messages again or [skips|skip] some",
+            "{count} committed consumer offset changes: the group gets messages again or skips some",
+            "{count} committed consumer offsets change: the groups get messages again or skip some",
         ),
         NoticeKind(
             "evidence-removed",
-            "the [trace|traces] of {count} lost [message in a queue is|messages in queues are] removed: list "
-            "[it|them] with check --lost first",
+            "the trace of {count} lost message in a queue is removed: list it with check --lost first",
+            "the traces of {count} lost messages in queues are removed: list them with check --lost first",
         ),
         NoticeKind(
             "content-guessed",
-            "{count} [message is|messages are] repaired by the most likely explanation, without proof",
+            "{count} message is repaired by the most likely explanation, without proof",
+            "{count} messages are repaired by the most likely explanation, without proof",
         ),
         NoticeKind(
             "file-made-up",
-            "{count} commit log [file is|files are] replaced by fillers: the lost [file|files] cannot be put "
-            "back later",
+            "{count} commit log file is replaced by fillers: the lost file cannot be put back later",
+            "{count} commit log files are replaced by fillers: the lost files cannot be put back later",
         ),
         NoticeKind(
             "file-ends-early",
-            "brokers skip the rest of {count} commit log [file from its|files from their] damage on",
+            "brokers skip the rest of {count} commit log file from its damage on",
+            "brokers skip the rest of {count} commit log files from their damage on",
         ),
         NoticeKind(
             "index-file-unloaded",
-            "brokers no longer load {count} [file as an index file|files as index files]: queries by key do "
-            "not find [its|their] entries",
+            "brokers no longer load {count} file as an index file: queries by key do not find its entries",
+            "brokers no longer load {count} files as index files: queries by key do not find their entries",
         ),
         NoticeKind(
             "recovery-skipped",
             "the next start is a normal one: the broker does not run its own recovery",
+            "the next start is a normal one: the broker does not run its own recovery",
         ),
         NoticeKind(
             "queue-end-moved",
-            "the [end|ends] of {count} [queue moves|queues move] back: groups may have passed the queue "
-            "offsets of new messages",
+            "the end of {count} queue moves back: groups may have passed the queue offsets of new messages",
+            "the ends of {count} queues move back: groups may have passed the queue offsets of new messages",
         ),
         NoticeKind(
             "message-rows-lost",
-            "{count} [kind of rows is|kinds of rows are] lost with the database: delayed messages are "
-            "delivered again, [or|and] prepared messages are forgotten",
+            "{count} kind of rows is lost with the database: delayed messages are delivered again, or "
+            "prepared messages are forgotten",
+            "{count} kinds of rows are lost with the database: delayed messages are delivered again, and "
+            "prepared messages are forgotten",
         ),
         NoticeKind(
             "bit-maps-dropped",
-            "the filter bit [map|maps] of {count} [message is|messages are] dropped: brokers read the "
-            "[message itself|messages themselves] to filter [it|them] by properties",
+            "the filter bit map of {count} message is dropped: brokers read the message itself to filter it "
+            "by properties",
+            "the filter bit maps of {count} messages are dropped: brokers read the messages themselves to "
+            "filter them by properties",
         ),
-        NoticeKind("epochs-dropped", "this broker no longer knows {count} [epoch|epochs]"),
+        NoticeKind(
+            "epochs-dropped",
+            "this broker no longer knows {count} epoch",
+            "this broker no longer knows {count} epochs",
+        ),
         NoticeKind(
             "timer-moved",
-            "{count} [position of the timer moves|positions of the timer move]: the broker may deliver timed "
-            "messages late or twice",
+            "{count} position of the timer moves: the broker may deliver timed messages late or twice",
+            "{count} positions of the timer move: the broker may deliver timed messages late or twice",
         ),
         NoticeKind(
             "delay-moved",
-            "{count} delay [level resumes at another message|levels resume at other messages]: the broker "
-            "may deliver some messages twice or never",
+            "{count} delay level resumes at another message: the broker may deliver some messages twice or "
+            "never",
+            "{count} delay levels resume at other messages: the broker may deliver some messages twice or "
+            "never",
         ),
         NoticeKind(
-            "settings-older", "{count} config [file gets|files get] older content: later changes are lost"
+            "settings-older",
+            "{count} config file gets older content: later changes are lost",
+            "{count} config files get older content: later changes are lost",
         ),
         NoticeKind(
             "settings-made-up",
-            "{count} config [file is|files are] rebuilt from what remains: everything else has default "
-            "settings",
+            "{count} config file is rebuilt from what remains: everything else has default settings",
+            "{count} config files are rebuilt from what remains: everything else has default settings",
         ),
-        NoticeKind("queue-kind-set", "brokers read {count} [topic|topics] from the other kind of queue"),
+        NoticeKind(
+            "queue-kind-set",
+            "brokers read {count} topic from the other kind of queue",
+            "brokers read {count} topics from the other kind of queue",
+        ),
         NoticeKind(
             "retention-moved",
-            "{count} commit log [file gets the age of its|files get the age of their] messages again: the "
-            "broker may delete the [file|files] soon",
+            "{count} commit log file gets the age of its messages again: the broker may delete the file soon",
+            "{count} commit log files get the age of their messages again: the broker may delete the files "
+            "soon",
         ),
         NoticeKind(
             NOT_UNDERSTOOD,
-            "the repair changes an area with data unknown to this version ({count} [finding|findings])",
+            "the repair changes an area with data unknown to this version ({count} finding)",
+            "the repair changes an area with data unknown to this version ({count} findings)",
         ),
     )
 }
@@ -171,7 +196,7 @@ def notice_text(notice: Notice) -> str:
     kind = KINDS.get(notice.kind)
     if kind is None:
         return f"{notice.count} {printable(notice.kind)}"
-    return kind.worded(notice.count)
+    return (kind.one if notice.count == 1 else kind.many).format(count=f"{notice.count:,}")
 
 
 def total_notices(actions: Iterable[Action]) -> tuple[Notice, ...]:
