@@ -20,7 +20,7 @@ from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_comman
 from rocketfsck.repair.area.manifests import some_of
 from rocketfsck.repair.plan import model
 from rocketfsck.repair.plan.arguments import ConfigOrigin, OffsetChange, OffsetChanges
-from rocketfsck.repair.plan.law import KINDS, all_assumptions, notice_text, total_notices
+from rocketfsck.repair.plan.law import HARMLESS, all_assumptions, notice_text, total_notices
 from rocketfsck.repair.verdict import total_gains
 from rocketfsck.verify.finding import Fates, Severity
 from rocketfsck.verify.rules.catalog import RULES
@@ -235,8 +235,7 @@ def _notices(items: Sequence[model.Notice], palette: Palette, columns: int) -> I
         yield from ("", palette.bold("What the broker and its consumers notice"))
     for item in items:
         lines = wrapped(visible(notice_text(item)), columns, "  ")
-        harmless = item.kind in KINDS and KINDS[item.kind].harmless
-        yield from lines if harmless else (palette.warning(line) for line in lines)
+        yield from lines if item.kind in HARMLESS else (palette.warning(line) for line in lines)
 
 
 def _conflicts(plan: model.Plan, palette: Palette) -> Iterator[str]:

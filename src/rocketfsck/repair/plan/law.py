@@ -16,7 +16,7 @@ has it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
@@ -36,159 +36,115 @@ CLEARING = "move-stray"
 """The repair that sets aside what is in the way of others."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoticeKind:
-    """Something that is noticed of a repair.
-
-    `text` is a sentence's end with `{count}` and its noun in it, `one` the same for a count of 1. `harmless`:
-    what was there before stays as it was, and something that was lost comes back.
-    """
-
-    name: str
-    one: str
-    many: str
-    harmless: bool = False
-
-
-KINDS: Mapping[str, NoticeKind] = {
-    kind.name: kind
-    for kind in (
-        NoticeKind(
-            "consumable-again",
-            "{count} message can be consumed again",
-            "{count} messages can be consumed again",
-            harmless=True,
-        ),
-        NoticeKind(
-            "found-by-key-again",
-            "{count} message can be found by its keys again",
-            "{count} messages can be found by their keys again",
-            harmless=True,
-        ),
-        NoticeKind(
-            "timed-again",
-            "{count} time is on the timer wheel again: the broker delivers its messages when they are due",
-            "{count} times are on the timer wheel again: the broker delivers their messages when they are "
-            "due",
-            harmless=True,
-        ),
-        NoticeKind(
-            "fillers-delivered",
-            "consumers without a tag filter (`*`) receive {count} filler message in place of a lost one",
-            "consumers without a tag filter (`*`) receive {count} filler messages in place of lost ones",
-        ),
-        NoticeKind(
-            "renumbered",
-            "{count} message gets a new queue offset: consumers with committed offsets may miss it or get "
-            "it twice",
-            "{count} messages get new queue offsets: consumers with committed offsets may miss them or get "
-            "them twice",
-        ),
-        NoticeKind(
-            "committed-beyond",
-            "{count} committed consumer offset is beyond the new end of its queue",
-            "{count} committed consumer offsets are beyond the new ends of their queues",
-        ),
-        NoticeKind(
-            "offsets-set",
-            "{count} committed consumer offset changes: the group gets messages again or skips some",
-            "{count} committed consumer offsets change: the groups get messages again or skip some",
-        ),
-        NoticeKind(
-            "evidence-removed",
-            "the trace of {count} lost message in a queue is removed: list it with check --lost first",
-            "the traces of {count} lost messages in queues are removed: list them with check --lost first",
-        ),
-        NoticeKind(
-            "content-guessed",
-            "{count} message is repaired by the most likely explanation, without proof",
-            "{count} messages are repaired by the most likely explanation, without proof",
-        ),
-        NoticeKind(
-            "file-made-up",
-            "{count} commit log file is replaced by fillers: the lost file cannot be put back later",
-            "{count} commit log files are replaced by fillers: the lost files cannot be put back later",
-        ),
-        NoticeKind(
-            "file-ends-early",
-            "brokers skip the rest of {count} commit log file from its damage on",
-            "brokers skip the rest of {count} commit log files from their damage on",
-        ),
-        NoticeKind(
-            "index-file-unloaded",
-            "brokers no longer load {count} file as an index file: queries by key do not find its entries",
-            "brokers no longer load {count} files as index files: queries by key do not find their entries",
-        ),
-        NoticeKind(
-            "recovery-skipped",
-            "the next start is a normal one: the broker does not run its own recovery",
-            "the next start is a normal one: the broker does not run its own recovery",
-        ),
-        NoticeKind(
-            "queue-end-moved",
-            "the end of {count} queue moves back: groups may have passed the queue offsets of new messages",
-            "the ends of {count} queues move back: groups may have passed the queue offsets of new messages",
-        ),
-        NoticeKind(
-            "message-rows-lost",
-            "{count} kind of rows is lost with the database: delayed messages are delivered again, or "
-            "prepared messages are forgotten",
-            "{count} kinds of rows are lost with the database: delayed messages are delivered again, and "
-            "prepared messages are forgotten",
-        ),
-        NoticeKind(
-            "bit-maps-dropped",
-            "the filter bit map of {count} message is dropped: brokers read the message itself to filter it "
-            "by properties",
-            "the filter bit maps of {count} messages are dropped: brokers read the messages themselves to "
-            "filter them by properties",
-        ),
-        NoticeKind(
-            "epochs-dropped",
-            "this broker no longer knows {count} epoch",
-            "this broker no longer knows {count} epochs",
-        ),
-        NoticeKind(
-            "timer-moved",
-            "{count} position of the timer moves: the broker may deliver timed messages late or twice",
-            "{count} positions of the timer move: the broker may deliver timed messages late or twice",
-        ),
-        NoticeKind(
-            "delay-moved",
-            "{count} delay level resumes at another message: the broker may deliver some messages twice or "
-            "never",
-            "{count} delay levels resume at other messages: the broker may deliver some messages twice or "
-            "never",
-        ),
-        NoticeKind(
-            "settings-older",
-            "{count} config file gets older content: later changes are lost",
-            "{count} config files get older content: later changes are lost",
-        ),
-        NoticeKind(
-            "settings-made-up",
-            "{count} config file is rebuilt from what remains: everything else has default settings",
-            "{count} config files are rebuilt from what remains: everything else has default settings",
-        ),
-        NoticeKind(
-            "queue-kind-set",
-            "brokers read {count} topic from the other kind of queue",
-            "brokers read {count} topics from the other kind of queue",
-        ),
-        NoticeKind(
-            "retention-moved",
-            "{count} commit log file gets the age of its messages again: the broker may delete the file soon",
-            "{count} commit log files get the age of their messages again: the broker may delete the files "
-            "soon",
-        ),
-        NoticeKind(
-            NOT_UNDERSTOOD,
-            "the repair changes an area with data unknown to this version ({count} finding)",
-            "the repair changes an area with data unknown to this version ({count} findings)",
-        ),
-    )
+KINDS: Mapping[str, tuple[str, str]] = {
+    "consumable-again": (
+        "{count} message can be consumed again",
+        "{count} messages can be consumed again",
+    ),
+    "found-by-key-again": (
+        "{count} message can be found by its keys again",
+        "{count} messages can be found by their keys again",
+    ),
+    "timed-again": (
+        "{count} time is on the timer wheel again: the broker delivers its messages when they are due",
+        "{count} times are on the timer wheel again: the broker delivers their messages when they are due",
+    ),
+    "fillers-delivered": (
+        "consumers without a tag filter (`*`) receive {count} filler message in place of a lost one",
+        "consumers without a tag filter (`*`) receive {count} filler messages in place of lost ones",
+    ),
+    "renumbered": (
+        "{count} message gets a new queue offset: consumers with committed offsets may miss it or get "
+        "it twice",
+        "{count} messages get new queue offsets: consumers with committed offsets may miss them or get "
+        "them twice",
+    ),
+    "committed-beyond": (
+        "{count} committed consumer offset is beyond the new end of its queue",
+        "{count} committed consumer offsets are beyond the new ends of their queues",
+    ),
+    "offsets-set": (
+        "{count} committed consumer offset changes: the group gets messages again or skips some",
+        "{count} committed consumer offsets change: the groups get messages again or skip some",
+    ),
+    "evidence-removed": (
+        "the trace of {count} lost message in a queue is removed: list it with check --lost first",
+        "the traces of {count} lost messages in queues are removed: list them with check --lost first",
+    ),
+    "content-guessed": (
+        "{count} message is repaired by the most likely explanation, without proof",
+        "{count} messages are repaired by the most likely explanation, without proof",
+    ),
+    "file-made-up": (
+        "{count} commit log file is replaced by fillers: the lost file cannot be put back later",
+        "{count} commit log files are replaced by fillers: the lost files cannot be put back later",
+    ),
+    "file-ends-early": (
+        "brokers skip the rest of {count} commit log file from its damage on",
+        "brokers skip the rest of {count} commit log files from their damage on",
+    ),
+    "index-file-unloaded": (
+        "brokers no longer load {count} file as an index file: queries by key do not find its entries",
+        "brokers no longer load {count} files as index files: queries by key do not find their entries",
+    ),
+    "recovery-skipped": (
+        "the next start is a normal one: the broker does not run its own recovery",
+        "the next start is a normal one: the broker does not run its own recovery",
+    ),
+    "queue-end-moved": (
+        "the end of {count} queue moves back: groups may have passed the queue offsets of new messages",
+        "the ends of {count} queues move back: groups may have passed the queue offsets of new messages",
+    ),
+    "message-rows-lost": (
+        "{count} kind of rows is lost with the database: delayed messages are delivered again, or "
+        "prepared messages are forgotten",
+        "{count} kinds of rows are lost with the database: delayed messages are delivered again, and "
+        "prepared messages are forgotten",
+    ),
+    "bit-maps-dropped": (
+        "the filter bit map of {count} message is dropped: brokers read the message itself to filter it "
+        "by properties",
+        "the filter bit maps of {count} messages are dropped: brokers read the messages themselves to "
+        "filter them by properties",
+    ),
+    "epochs-dropped": (
+        "this broker no longer knows {count} epoch",
+        "this broker no longer knows {count} epochs",
+    ),
+    "timer-moved": (
+        "{count} position of the timer moves: the broker may deliver timed messages late or twice",
+        "{count} positions of the timer move: the broker may deliver timed messages late or twice",
+    ),
+    "delay-moved": (
+        "{count} delay level resumes at another message: the broker may deliver some messages twice or never",
+        "{count} delay levels resume at other messages: the broker may deliver some messages twice or never",
+    ),
+    "settings-older": (
+        "{count} config file gets older content: later changes are lost",
+        "{count} config files get older content: later changes are lost",
+    ),
+    "settings-made-up": (
+        "{count} config file is rebuilt from what remains: everything else has default settings",
+        "{count} config files are rebuilt from what remains: everything else has default settings",
+    ),
+    "queue-kind-set": (
+        "brokers read {count} topic from the other kind of queue",
+        "brokers read {count} topics from the other kind of queue",
+    ),
+    "retention-moved": (
+        "{count} commit log file gets the age of its messages again: the broker may delete the file soon",
+        "{count} commit log files get the age of their messages again: the broker may delete the files soon",
+    ),
+    NOT_UNDERSTOOD: (
+        "the repair changes an area with data unknown to this version ({count} finding)",
+        "the repair changes an area with data unknown to this version ({count} findings)",
+    ),
 }
-"""Everything that an action may make the broker or its consumers notice, by name."""
+"""Everything that an action may make the broker or its consumers notice, by name: a sentence's end with
+`{count}` and its noun in it, for a count of 1 and for others."""
+
+HARMLESS = frozenset({"consumable-again", "found-by-key-again", "timed-again"})
+"""Kinds of notices where what was there before stays as it was, and something that was lost comes back."""
 
 
 def notice_text(notice: Notice) -> str:
@@ -196,7 +152,7 @@ def notice_text(notice: Notice) -> str:
     kind = KINDS.get(notice.kind)
     if kind is None:
         return f"{notice.count} {printable(notice.kind)}"
-    return (kind.one if notice.count == 1 else kind.many).format(count=f"{notice.count:,}")
+    return kind[notice.count != 1].format(count=f"{notice.count:,}")
 
 
 def total_notices(actions: Iterable[Action]) -> tuple[Notice, ...]:
@@ -234,7 +190,7 @@ def judge(scene: PlanScene, action: Action, repair: Row) -> Action:
         notices = (*notices, Notice(NOT_UNDERSTOOD, unknown))
     safe = (
         all(item.how != "assumed" for item in assumptions)
-        and all(KINDS[notice.kind].harmless for notice in notices)
+        and all(notice.kind in HARMLESS for notice in notices)
         and not any(loss.valid for loss in action.losses)
     )
     return replace(action, assumptions=assumptions, notices=notices, preen=safe)

@@ -382,8 +382,8 @@ def test_a_rebuilding_says_what_it_takes_for_granted(without_queues: Path) -> No
 
 
 def test_words() -> None:
-    for kind in KINDS.values():
-        assert "{" not in notice_text(Notice(kind.name, 1)) + notice_text(Notice(kind.name, 2_000))
+    for kind in KINDS:
+        assert "{" not in notice_text(Notice(kind, 1)) + notice_text(Notice(kind, 2_000))
     assert notice_text(Notice("fillers-delivered", 1420)).startswith("consumers without a tag filter (`*`)")
     assert notice_text(Notice("of\x1bnobody", 3)) == "3 of\\x1bnobody"
     assert total_notices([Action("a", "", "", notices=(Notice("of nobody", 3),))]) == (
