@@ -25,10 +25,11 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding, Findings, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
+from rocketfsck.verify.index.entryfeed import index_facts
 from rocketfsck.verify.log.result import FILLER, RECORDS, ZERO
 from rocketfsck.verify.queues.unitranges import Missing
-from rocketfsck.verify.tasks.task import Context, IndexFacts, Known, LogFacts, Results, TaskResult
+from rocketfsck.verify.tasks.task import Context, Known, LogFacts, Results, TaskResult
 
 GAP_MS = 10_000
 """Times that differ by less may be those of one moment: a power cut takes some seconds."""
@@ -67,13 +68,7 @@ class Agreement:
         return enough and self.met_count <= total * FEW
 
     def __add__(self, other: Agreement) -> Agreement:
-        return Agreement(
-            self.met_count + other.met_count,
-            self.other_count + other.other_count,
-            self.further_count + other.further_count,
-            self.keyed_count + other.keyed_count,
-            self.indexed_count + other.indexed_count,
-        )
+        return Agreement(*(getattr(self, name) + getattr(other, name) for name in Agreement.__slots__))
 
 
 def agreement_of(log: TaskResult) -> Agreement:
@@ -162,9 +157,8 @@ def _leads_into(store: Store, log: TaskResult) -> bool:
         except StoreError:
             continue  # the task of that queue says so
         seen += 1
-        led += int(
-            np.count_nonzero((offsets >= start) & (offsets < start + log.summary.size)) * 2 > len(offsets)
-        )
+        inside = np.count_nonzero((offsets >= start) & (offsets < start + log.summary.size))
+        led += int(inside * 2 > len(offsets))
     return led >= 2 and led * 2 > seen
 
 
@@ -182,10 +176,8 @@ def check_origins(context: Context, known: Known, logs: Results, indexes: Result
         return
     yield from _older_files(facts)
     flushed = _flushed_timestamps(context)
-    ends = [
-        fact for index in indexes if index is not None for fact in index.facts if isinstance(fact, IndexFacts)
-    ]
-    yield from _older_log(store, known, flushed, max((end.end_timestamp for end in ends), default=0))
+    ends = [index_facts(index).end_timestamp for index in indexes if index is not None]
+    yield from _older_log(store, known, flushed, max(ends, default=0))
     yield from _older_queues(store, known, whole, flushed)
 
 
@@ -222,11 +214,9 @@ def _older_files(logs: Sequence[LogFacts]) -> Findings:
             continue
         begins = later.first_store_timestamp or 0
         if begins >= newest:
-            yield Finding(
-                RuleName.LOG_FILE_OLDER,
-                Where(log.file, log.end_offset - log.start_offset, physical_offset=log.end_offset),
-                {"end_timestamp": newest, "next_timestamp": begins, "next_file": later.file},
-            )
+            where = Where(log.file, log.end_offset - log.start_offset, physical_offset=log.end_offset)
+            found: Facts = {"end_timestamp": newest, "next_timestamp": begins, "next_file": later.file}
+            yield Finding(RuleName.LOG_FILE_OLDER, where, found)
 
 
 def _is_open(log: LogFacts) -> bool:

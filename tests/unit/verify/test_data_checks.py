@@ -320,9 +320,10 @@ def test_log_map_without_files(copy: Copy) -> None:
 # limits
 
 
-def test_rows_beyond_the_limit_are_counted() -> None:
-    collector = Collector(10)
-    add_rows(collector, "CQ002", "f", np.arange(25), lambda row: (Where(file="f", start=row), {}, {}), 7)
+def test_rows_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketfsck.verify.tasks.task.ROW_LIMIT", 0)
+    collector = Collector(7)
+    add_rows(collector, "CQ002", "f", np.arange(25), lambda row: Where("f", row), {}, {})
     assert collector.counts == {"CQ002": 25}
     assert len(collector.findings) == 8
 

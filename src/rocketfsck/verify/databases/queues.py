@@ -70,8 +70,6 @@ def check_spill(
         (fact for result in ran.results if result is not None for fact in result.facts),
         [file.relative for file in store.commitlog.files],
         ran.coverage.complete,
-        log_elsewhere=False,
-        queues_elsewhere=False,
     )
     known = replace(known, queues={**known.queues, **_emptied(spill)})
     results = list(zip(ran.units, ran.results, strict=True))
@@ -93,15 +91,9 @@ def check_spill(
 def _store_of(store: Store, spill: Spill) -> Store:
     """The log with the queues of the database, and nothing else but what tells which topics were deleted."""
     queues = tuple(consume_queues(spill, store.geometry.consumequeue_file_size))
-    return replace(
-        store,
-        queues=queues,
-        ext_queues=(),
-        indexes=(),
-        others=tuple(other for other in store.others if other.relative == CONFIG_V2),
-        strays=(),
-        lifted=Lifted(frozenset({spill.database.relative})),
-    )
+    others = tuple(other for other in store.others if other.relative == CONFIG_V2)
+    lifted = Lifted(frozenset({spill.database.relative}))
+    return replace(store, queues=queues, ext_queues=(), indexes=(), others=others, strays=(), lifted=lifted)
 
 
 def _emptied(spill: Spill) -> dict[tuple[str, int], task.QueueFacts]:
@@ -124,19 +116,8 @@ def _said_of_rows(spill: Spill, found: Iterable[Finding], known: task.Known, *, 
     unflushed: list[tuple[int, Finding]] = []
     for finding in found:
         where = finding.where
-        place = Where(
-            database,
-            physical_offset=where.physical_offset,
-            topic=where.topic,
-            queue_id=where.queue_id,
-            queue_offset=where.queue_offset,
-        )
-        problem = RULES[finding.rule].slug
-        facts: dict[str, int | str | bool | None] = {
-            "database": database,
-            "problem": problem,
-            **finding.found,
-        }
+        place = replace(where, file=database, start=None, end=None, slot=None, entry=None)
+        facts: Facts = {"database": database, "problem": RULES[finding.rule].slug, **finding.found}
         if finding.rule in DIFFERS:
             yield Finding(RuleName.ROW_DIFFERS, place, facts, finding.expected, finding.count)
         elif finding.rule in WITHOUT_RECORD:
@@ -156,7 +137,7 @@ def _not_flushed(database: str, found: Sequence[tuple[int, Finding]]) -> Finding
     """One finding for all queues without the units of records after the mark."""
     first = min(offset for offset, _ in found)
     counts = [finding.found.get("record_count") for _, finding in found]
-    facts: dict[str, int | str | bool | None] = {
+    facts: Facts = {
         "database": database,
         "queue_count": sum(finding.count for _, finding in found),
         "record_count": sum(count for count in counts if isinstance(count, int)),
@@ -205,18 +186,14 @@ def _bound_faults(queue: SpilledQueue, log_start: int) -> Iterator[tuple[str, in
         if queue.first is not None:
             yield "greatest", None, "the queue has units"
         return
-    greatest = queue.greatest
+    greatest, other = queue.greatest, "the row says physicalOffset {}, but the unit says {}"
     if greatest.physical_offset < log_start:
         return  # all of it expired
     unit = _unit_at(queue, greatest.queue_offset)
     if unit is None:
         yield "greatest", greatest.queue_offset, "the queue has no unit at this offset"
     elif unit != greatest.physical_offset:
-        yield (
-            "greatest",
-            greatest.queue_offset,
-            f"the row says physicalOffset {greatest.physical_offset}, but the unit says {unit}",
-        )
+        yield "greatest", greatest.queue_offset, other.format(greatest.physical_offset, unit)
     least = queue.least
     if least is None or least.physical_offset < log_start:
         return  # brokers put it down late, and correct one that expired
@@ -224,26 +201,16 @@ def _bound_faults(queue: SpilledQueue, log_start: int) -> Iterator[tuple[str, in
     if least.queue_offset > greatest.queue_offset + 1:
         yield "least", least.queue_offset, f"the greatest queue offset is {greatest.queue_offset}"
     elif unit is not None and unit != least.physical_offset and least.physical_offset != log_start:
-        yield (
-            "least",
-            least.queue_offset,
-            f"the row says physicalOffset {least.physical_offset}, but the unit says {unit}",
-        )
+        yield "least", least.queue_offset, other.format(least.physical_offset, unit)
     elif queue.hidden_offset >= log_start:
-        yield (
-            "least",
-            least.queue_offset,
-            f"units before this offset lead to records up to {queue.hidden_offset}",
-        )
+        reason = f"units before this offset lead to records up to {queue.hidden_offset}"
+        yield "least", least.queue_offset, reason
 
 
 def _unit_at(queue: SpilledQueue, queue_offset: int) -> int | None:
     """The physical offset of the unit at a queue offset; None where the database has none."""
-    if (
-        queue.directory is None
-        or queue.last_inside is None
-        or not queue.start <= queue_offset <= queue.last_inside
-    ):
+    last = queue.last_inside
+    if queue.directory is None or last is None or not queue.start <= queue_offset <= last:
         return None
     for path in sorted(queue.directory.iterdir(), reverse=True):
         pos = queue_offset * UNIT_SIZE - int(path.name)
@@ -256,12 +223,12 @@ def _unit_at(queue: SpilledQueue, queue_offset: int) -> int | None:
 
 def _last_unit_end(spill: Spill) -> int:
     """Behind the record of the last unit of any queue."""
-    ends = [0]
-    for queue in spill.queues.values():
-        if queue.greatest is None or queue.last_inside != queue.greatest.queue_offset:
-            continue
-        ends.append(queue.greatest.physical_offset + 1)
-    return max(ends)
+    ends = (
+        queue.greatest.physical_offset + 1
+        for queue in spill.queues.values()
+        if queue.greatest is not None and queue.last_inside == queue.greatest.queue_offset
+    )
+    return max(ends, default=0)
 
 
 def _times(store: Store, spill: Spill) -> Findings:

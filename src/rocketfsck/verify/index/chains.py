@@ -16,7 +16,7 @@ kept: then every slot, and every link of a new entry, is what puts in order make
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -150,25 +150,19 @@ def classify_links(reader: IndexReader, wrong: BrokenLinks, used: int) -> Findin
     for row in range(len(wrong.entry)):
         entry, previous = int(wrong.entry[row]), int(wrong.previous[row])
         slot, expected = int(wrong.entry_slot[row]), int(wrong.expected[row])
-        where = _at(reader, entry, slot)
+        found, right = {"value": previous}, {"value": expected}
+        rule = RuleName.INDEX_CHAIN_SKIPS
         if previous == entry:
-            yield Finding(RuleName.INDEX_CHAIN_SELF_LOOP, where, {"value": previous}, {"value": expected})
+            rule = RuleName.INDEX_CHAIN_SELF_LOOP
         elif not 0 <= previous <= used:
-            yield Finding(
-                RuleName.INDEX_CHAIN_OUT_OF_RANGE,
-                where,
-                {"value": previous},
-                {"value": expected, "last_entry": used},
-            )
+            rule = RuleName.INDEX_CHAIN_OUT_OF_RANGE
+            right["last_entry"] = used
         elif previous > entry:
-            yield Finding(
-                RuleName.INDEX_CHAIN_NOT_DECREASING, where, {"value": previous}, {"value": expected}
-            )
+            rule = RuleName.INDEX_CHAIN_NOT_DECREASING
         elif previous and int(leads_to[row]) != slot:
-            found = {"value": previous, "other_slot": int(leads_to[row])}
-            yield Finding(RuleName.INDEX_CHAIN_CROSS_LINK, where, found, {"value": expected})
-        else:
-            yield Finding(RuleName.INDEX_CHAIN_SKIPS, where, {"value": previous}, {"value": expected})
+            rule = RuleName.INDEX_CHAIN_CROSS_LINK
+            found["other_slot"] = int(leads_to[row])
+        yield Finding(rule, _at(reader, entry, slot), found, right)
     yield from _classify_heads(reader, wrong, used)
 
 
@@ -179,12 +173,8 @@ def _classify_heads(reader: IndexReader, wrong: BrokenLinks, used: int) -> Findi
         slot, head, expected = int(wrong.slot[row]), int(wrong.head[row]), int(wrong.expected_head[row])
         where = slot_place(reader.file.relative, slot)
         if not 0 <= head <= used:
-            yield Finding(
-                RuleName.INDEX_SLOT_OUT_OF_RANGE,
-                where,
-                {"value": head},
-                {"value": expected, "last_entry": used},
-            )
+            right = {"value": expected, "last_entry": used}
+            yield Finding(RuleName.INDEX_SLOT_OUT_OF_RANGE, where, {"value": head}, right)
             continue
         if not head:
             reason = "the slot is empty"
@@ -210,15 +200,13 @@ def walk_damaged(reader: IndexReader, wrong: BrokenLinks, used: int) -> Findings
             steps += 1
             path[entry.number] = len(path)
             if entry.previous in path and entry.previous != entry.number:
-                yield Finding(
-                    RuleName.INDEX_CHAIN_CYCLE,
-                    _at(reader, entry.number, slot),
-                    {"value": entry.previous, "entry_count": len(path) - path[entry.previous]},
-                )
+                found = {"value": entry.previous, "entry_count": len(path) - path[entry.previous]}
+                yield Finding(RuleName.INDEX_CHAIN_CYCLE, _at(reader, entry.number, slot), found)
         reached.update(path)
     if unfinished or len(slots) > CHAIN_LIMIT or wrong.further_count:
         count = unfinished + max(len(slots) - CHAIN_LIMIT, 0)
-        yield Finding(RuleName.INDEX_CHAINS_NOT_WALKED, Where(reader.file.relative), {"slot_count": count})
+        where = Where(reader.file.relative)
+        yield Finding(RuleName.INDEX_CHAINS_NOT_WALKED, where, {"slot_count": count})
         return
     yield from _orphans(reader, slots, reached, used)
 
@@ -239,17 +227,12 @@ def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) ->
             count[slot] = count.get(slot, 0) + 1
             first.setdefault(slot, number)
     for slot, number in first.items():
-        yield Finding(
-            RuleName.INDEX_ENTRY_ORPHAN,
-            _at(reader, number, slot),
-            {"entry_count": count[slot]},
-            count=count[slot],
-        )
+        where, found = _at(reader, number, slot), {"entry_count": count[slot]}
+        yield Finding(RuleName.INDEX_ENTRY_ORPHAN, where, found, count=count[slot])
 
 
 def _at(reader: IndexReader, entry: int, slot: int) -> Where:
-    place = entry_place(reader.file.relative, reader.slot_count, entry)
-    return Where(place.file, place.start, place.end, slot=slot, entry=entry)
+    return replace(entry_place(reader.file.relative, reader.slot_count, entry), slot=slot)
 
 
 def _slots_of(reader: IndexReader, numbers: Longs, inside: NDArray[np.bool_]) -> Longs:

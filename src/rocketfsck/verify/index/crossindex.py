@@ -29,13 +29,13 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.reading import has_index_rows
 from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Finding, Findings, Where
-from rocketfsck.verify.index.entryfeed import header_place
+from rocketfsck.verify.index.entryfeed import header_place, index_facts
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
 from rocketfsck.verify.index.spread import check_names, check_neighbours, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.task import Context, IndexFacts, Results, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, IndexFacts, Results, capped
 
 
 def merge_index_files(
@@ -81,7 +81,7 @@ def _files(context: Context, indexes: Results) -> Findings:
         if result is None:
             before = None
             continue
-        facts, extent = _facts(result), result.summary
+        facts, extent = index_facts(result), result.summary
         if not extent.entry_count:
             empty.append(facts.file)
             yield Finding(RuleName.INDEX_EMPTY, Where(facts.file))
@@ -98,12 +98,6 @@ def _files(context: Context, indexes: Results) -> Findings:
         yield Finding(
             RuleName.INDEX_EMPTY_MANY, Where("index"), {"file_count": len(empty), "first_file": empty[0]}
         )
-
-
-def _facts(result: TaskResult) -> IndexFacts:
-    facts = result.facts[0]
-    assert isinstance(facts, IndexFacts)
-    return facts
 
 
 @dataclass(slots=True)
@@ -255,7 +249,7 @@ def _ahead(indexes: Results, log_end: int | None) -> Findings:
     newest = next((item for item in reversed(indexes) if item is not None and item.summary.entry_count), None)
     if newest is None or log_end is None:
         return
-    facts = _facts(newest)
+    facts = index_facts(newest)
     if facts.end_physical_offset > log_end:
         found = {"end_offset": facts.end_physical_offset, "log_end_offset": log_end}
         yield Finding(RuleName.INDEX_AHEAD_OF_LOG, header_place(facts.file, "endPhyOffset"), found)

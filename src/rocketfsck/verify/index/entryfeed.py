@@ -26,6 +26,7 @@ from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Closing
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.tasks.task import IndexFacts, TaskResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,13 @@ class IndexExtent:
     slot_count: int = 0
     first_time: int = -1
     notes: tuple[Finding, ...] | None = field(default=None, compare=False)
+
+
+def index_facts(result: TaskResult) -> IndexFacts:
+    """The facts of the check of an index file."""
+    facts = result.facts[0]
+    assert isinstance(facts, IndexFacts)
+    return facts
 
 
 def header_place(file: str, name: str) -> Where:

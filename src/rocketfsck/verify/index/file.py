@@ -317,40 +317,20 @@ class _IndexWalk:
 
     def _entries(self, first: int, block: Entries, before: int) -> None:
         """Rules on single entries of a block; `before` is the offset of the entry in front of it."""
-        reader, collector = self.reader, self.collector
         offset = block["phyOffset"].astype(np.int64)
         in_front = np.concatenate(([before], offset[:-1]))
-        checks = (
-            (RuleName.INDEX_ENTRY_HASH, np.flatnonzero(block["keyHash"] < 0), block["keyHash"]),
-            (RuleName.INDEX_ENTRY_TIME_NEGATIVE, np.flatnonzero(block["timeDiff"] < 0), block["timeDiff"]),
-        )
-        for rule, rows, column in checks:
-            add_rows(
-                collector,
-                rule,
-                self.relative,
-                rows,
-                lambda row, column=column: (  # type: ignore[misc]
-                    entry_place(
-                        reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
-                    ),
-                    {"value": int(column[row])},
-                    {},
-                ),
-            )
-        add_rows(
-            collector,
-            RuleName.INDEX_ENTRY_ORDER,
-            self.relative,
-            np.flatnonzero(offset < in_front),
-            lambda row: (
-                entry_place(
-                    reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
-                ),
-                {"previous_physical_offset": int(in_front[row])},
-                {},
-            ),
-        )
+        key_hash, time = block["keyHash"], block["timeDiff"]
+
+        def place(row: int) -> Where:
+            return entry_place(self.relative, self.reader.slot_count, first + row, 1, int(offset[row]))
+
+        for rule, wrong, name, column in (
+            (RuleName.INDEX_ENTRY_HASH, key_hash < 0, "value", key_hash),
+            (RuleName.INDEX_ENTRY_TIME_NEGATIVE, time < 0, "value", time),
+            (RuleName.INDEX_ENTRY_ORDER, offset < in_front, "previous_physical_offset", in_front),
+        ):
+            rows = np.flatnonzero(wrong)
+            add_rows(self.collector, rule, self.relative, rows, place, {name: column}, {})
 
     def _pointing(self, first: int, offset: Longs, counts: _Pointing) -> None:
         if not len(self.log_starts):

@@ -41,7 +41,7 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile
 from rocketfsck.verify.finding import Facts, Finding, Findings, Where
-from rocketfsck.verify.index.entryfeed import IndexExtent, entry_place, header_place, slot_place
+from rocketfsck.verify.index.entryfeed import IndexExtent, entry_place, header_place, index_facts, slot_place
 from rocketfsck.verify.tasks.task import Context, IndexFacts, Results, TaskResult
 
 
@@ -64,24 +64,23 @@ def _first_times(context: Context, indexes: Results, logs: Results) -> Findings:
     for number, result in enumerate(indexes):
         if result is None or not result.summary.entry_count or result.summary.first_time < 0:
             continue
-        facts, extent = _facts(result), result.summary
+        facts, extent = index_facts(result), result.summary
         found = extent.first_time
         if number == 0:
             if found and not _has_wrong_range(result) and _is_first_of_all(context, extent, logs):
                 yield _wrong_time(context, facts, found, 0, "no earlier entry exists")
             continue
         before = indexes[number - 1]
-        if before is None or not _facts(before).full:
+        if before is None or not index_facts(before).full:
             continue
-        expected = indexfile.time_diff(facts.begin_timestamp, _facts(before).end_timestamp)
+        expected = indexfile.time_diff(facts.begin_timestamp, index_facts(before).end_timestamp)
         if found == expected:
             continue
         sound = not _has_wrong_range(before) and not _has_wrong_range(result)
         start, end = before.summary.last_offset, extent.first_offset
         if sound and _is_all_indexed(start, end, logs) and not _is_another_between(start, end, indexes):
-            yield _wrong_time(
-                context, facts, found, expected, "the difference counts from the end of the previous file"
-            )
+            reason = "the difference counts from the end of the previous file"
+            yield _wrong_time(context, facts, found, expected, reason)
         elif found:
             where = entry_place(facts.file, context.store.geometry.slot_count, 1)
             yield Finding(RuleName.INDEX_FIRST_TIME, where, {"value": found}, {"value": expected})
@@ -127,15 +126,9 @@ def _is_another_between(start: int, end: int, indexes: Results) -> bool:
     )
 
 
-def _facts(result: TaskResult) -> IndexFacts:
-    facts = result.facts[0]
-    assert isinstance(facts, IndexFacts)
-    return facts
-
-
 def _slot_counts(indexes: Results) -> Findings:
     whole = [result for result in indexes if result is not None and result.summary.slot_count > 0]
-    counts = [_kind(_facts(result).hash_slot_count, result.summary) for result in whole]
+    counts = [_kind(index_facts(result).hash_slot_count, result.summary) for result in whole]
     change = _upgrade(counts)
     for number, (result, count) in enumerate(zip(whole, counts, strict=True)):
         if _fits(count, number, change) and count is not Count.BOTH:
@@ -145,11 +138,11 @@ def _slot_counts(indexes: Results) -> Findings:
             rule = RuleName.INDEX_SLOT_COUNT_MIXED
         extent = result.summary
         found = {
-            "hash_slot_count": _facts(result).hash_slot_count,
+            "hash_slot_count": index_facts(result).hash_slot_count,
             "slot_count": extent.slot_count,
             "entry_count": extent.entry_count,
         }
-        yield Finding(rule, header_place(_facts(result).file, "hashSlotCount"), found)
+        yield Finding(rule, header_place(index_facts(result).file, "hashSlotCount"), found)
 
 
 def _kind(value: int, extent: IndexExtent) -> Count:
@@ -397,8 +390,4 @@ def check_names(context: Context, indexes: Results) -> Findings:
 
 def _entries_of(result: TaskResult | None) -> IndexFacts | None:
     """The facts of an index file that has entries."""
-    if result is None or not result.summary.entry_count:
-        return None
-    facts = result.facts[0]
-    assert isinstance(facts, IndexFacts)
-    return facts
+    return None if result is None or not result.summary.entry_count else index_facts(result)

@@ -54,17 +54,12 @@ class Extras:
 
     def only(self, flags: Flags) -> Extras:
         """Those of them that are flagged."""
-        return Extras(self.row[flags], self.index[flags], self.entry[flags], self.key[flags])
+        return Extras(*(getattr(self, name)[flags] for name in Extras.__slots__))
 
     def beside(self, other: Extras) -> Extras:
         """These, and then the others."""
-        both = (
-            (self.row, other.row),
-            (self.index, other.index),
-            (self.entry, other.entry),
-            (self.key, other.key),
-        )
-        return Extras(*(np.concatenate(pair) for pair in both))
+        both = ((getattr(self, name), getattr(other, name)) for name in Extras.__slots__)
+        return Extras(*map(np.concatenate, both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,14 +298,8 @@ class StrangeEntries:
         distinct = np.bincount(np.unique(pairs(extras.row, extras.key)) >> KEY_BITS, minlength=rows.count)
         at = np.searchsorted(mine, records)
         first, count = first[at], count[at]
-        columns = (
-            extras.index[first],
-            extras.entry[first],
-            rows.physical[records],
-            distinct[records],
-            count,
-            extras.key[first],
-        )
+        index, entry, key = extras.index[first], extras.entry[first], extras.key[first]
+        columns = (index, entry, rows.physical[records], distinct[records], count, key)
         table = np.stack(columns, axis=1)[: MAX_KEPT - self._kept]
         self._rows.append(table)
         self._kept += len(table)
@@ -350,11 +339,7 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
     """
     rows = np.concatenate([np.zeros((0, WIDTH), np.int64), *(result.rows for result in results)])
     unseen = sum(result.unseen_count for result in results)
-    if not len(rows):
-        if unseen:
-            yield Finding(RuleName.ENTRY_KEY, Where("index"), {"further_count": unseen}, count=unseen)
-        return
-    ((usual, agreeing),) = Counter(rows[:, DISTINCT].tolist()).most_common(1)
+    usual, agreeing = next(iter(Counter(rows[:, DISTINCT].tolist()).most_common(1)), (0, 0))
     odd = sum(result.odd_count for result in results)
     least = 1 if writes_more_entries(store) else LEAST_RECORDS
     if agreeing < least or 100 * agreeing < REGULAR_PERCENT * (len(rows) + odd):

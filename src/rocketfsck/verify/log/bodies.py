@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib.util
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,36 +38,23 @@ BORN_TOLERANCE = 600_000
 """Milliseconds that a producer's clock may be ahead."""
 
 
+@dataclass(slots=True)
 class Clocks:
     """Times and hosts along a file: steps back, producers ahead, changes of the storeHost.
 
     `first`, `last`, `oldest` and `newest` are storeTimestamps (ms) that a clock can show; None without one.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_back",
-        "_before",
-        "_host",
-        "_hosts",
-        "_tail",
-        "first",
-        "last",
-        "newest",
-        "oldest",
-    )
-
-    def __init__(self) -> None:
-        self.first: int | None = None
-        self.last: int | None = None
-        self.oldest: int | None = None
-        self.newest: int | None = None
-        self._before: int | None = None  # the time of the record in front of the next batch
-        self._tail: list[int] = []
-        self._back: tuple[Where, int, int] | None = None  # first place, largest step, count
-        self._ahead: tuple[Where, int, int] | None = None
-        self._host: tuple[int, str] | None = None
-        self._hosts: tuple[Where, str, str, int] | None = None
+    first: int | None = None
+    last: int | None = None
+    oldest: int | None = None
+    newest: int | None = None
+    _before: int | None = None  # the time of the record in front of the next batch
+    _tail: list[int] = field(default_factory=list)
+    _back: tuple[Where, int, int] | None = None  # first place, largest step, count
+    _ahead: tuple[Where, int, int] | None = None
+    _host: tuple[int, str] | None = None
+    _hosts: tuple[Where, str, str, int] | None = None
 
     def take(self, rows: LogRows, reader: FileReader) -> None:
         """Go on by the rows of a batch (at least one)."""
@@ -129,10 +117,7 @@ class Clocks:
 
 
 def _worst(
-    known: tuple[Where, int, int] | None,
-    rows: LogRows,
-    amounts: np.ndarray[tuple[int], np.dtype[np.int64]],
-    limit: int,
+    known: tuple[Where, int, int] | None, rows: LogRows, amounts: dtypes.Longs, limit: int
 ) -> tuple[Where, int, int] | None:
     found = np.flatnonzero(amounts > limit)
     if not len(found):
@@ -181,13 +166,9 @@ class BodyCheck:
         batches = ((rows["traits"] & int(Trait.INNER_BATCH)) != 0) & sound & ~packed
         batches &= (rows["faults"] & int(Fault.INNER_BATCH)) == 0
         wrong = [row for row in np.flatnonzero(batches).tolist() if not self._counts(rows, row)]
-        add_rows(
-            self._collector,
-            RuleName.RECORD_INNER_BATCH,
-            rows.relative,
-            np.array(wrong, np.int64),
-            lambda row: (rows.place(row), {"reason": "the body does not hold INNER_NUM items"}, {}),
-        )
+        found = {"reason": "the body does not hold INNER_NUM items"}
+        rule, chosen = RuleName.RECORD_INNER_BATCH, np.array(wrong, np.int64)
+        add_rows(self._collector, rule, rows.relative, chosen, rows.place, found, {})
 
     def finish(self) -> None:
         """Say which codecs were missing."""

@@ -75,13 +75,11 @@ class _LogWalk:
         self.reader = reader
         self.collector = collector
         self.file = store.commitlog.files[task.index]
-        self.base = self.file.start_offset or 0
         self.table = context.shared.made(KnownQueues, store).new_table()
         self.full = context.level == "full"
         self.parser = store.dialect.property_parser
-        self.judge = RegionJudge(
-            self.file.relative, self.base, reader, collector, in_entries=self.file.in_entries
-        )
+        file, self.base = self.file, self.file.start_offset or 0
+        self.judge = RegionJudge(file.relative, self.base, reader, collector, file.in_entries)
         self.clocks = Clocks()
         self.tracker = QueueTracker()
         self.bodies = BodyCheck(reader, collector)
@@ -190,11 +188,9 @@ class _LogWalk:
                 rule,
                 self.file.relative,
                 chosen,
-                lambda at: (
-                    rows.place(int(found.row[at])),
-                    {"queue_offset": int(found.offset[at])},
-                    {"queue_offset": int(found.expected[at])},
-                ),
+                lambda at: rows.place(int(found.row[at])),
+                {"queue_offset": found.offset},
+                {"queue_offset": found.expected},
             )
         if len(self.max_offsets) < len(self.table):
             wider = np.full(len(self.table), UNKNOWN, np.int64)

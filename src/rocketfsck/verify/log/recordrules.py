@@ -36,6 +36,7 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats import magic
 from rocketfsck.formats.dtypes import Bytes, Flags, Longs
+from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
 from rocketfsck.formats.properties import CRC32, HALF_TOPIC, PGROUP, TRAN_MSG
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.log.live import LATEST_CLOCK_MS
@@ -47,6 +48,8 @@ from rocketfsck.verify.log.regions import LogRows, add_runs, no_facts
 from rocketfsck.verify.tasks.task import Collector, add_rows
 
 TARGETS = (b"REAL_TOPIC", b"REAL_QID")
+_LACKING = np.array(["", "REAL_TOPIC", "REAL_QID", "REAL_TOPIC and REAL_QID"], object)
+"""What a record lacks, by a bit for each of the targets."""
 PIECE_SIZE = 1 << 20
 CRC_TRAILER_SIZE = 20
 _HALF = HALF_TOPIC.encode()
@@ -60,14 +63,10 @@ def check_targets(rows: LogRows, reader: FileReader, collector: Collector) -> No
     waiting = np.flatnonzero(_is_waiting(rows))
     if not len(waiting):
         return
-    lacking = {name: waiting[~have_property(rows, waiting, name, reader)] for name in TARGETS}
-    either = np.unique(np.concatenate(list(lacking.values())))
-
-    def make(row: int) -> tuple[Where, Facts, Facts]:
-        names = [name.decode() for name, found in lacking.items() if row in found]
-        return rows.place(row), {"missing": " and ".join(names)}, {}
-
-    add_rows(collector, RuleName.RECORD_WITHOUT_TARGET, rows.relative, either, make)
+    lacking = sum(~have_property(rows, waiting, name, reader) << bit for bit, name in enumerate(TARGETS))
+    rule, either = RuleName.RECORD_WITHOUT_TARGET, np.flatnonzero(lacking)
+    missing = {"missing": _LACKING[lacking]}
+    add_rows(collector, rule, rows.relative, either, lambda at: rows.place(int(waiting[at])), missing, {})
 
 
 def misplaced_crcs(rows: LogRows, flagged: Flags, reader: FileReader) -> Flags:
@@ -133,96 +132,60 @@ TRANSACTION_PROPERTIES = (TRAN_MSG.encode(), PGROUP.encode())
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
-    """`rule` is broken by the rows that `broken` flags; `name` and `column` are what its template shows, the
-    column's value as `value` where it shows the name, too."""
+    """`rule` is broken by the rows that `broken` flags, by their `column` and what else is in them; the
+    template shows the value of the column, as `value` where it shows the `field`, too."""
 
     rule: str
-    broken: Callable[[LogRows, FileReader], Flags]
-    name: str
     column: str
-    shows_name: bool = False
+    broken: Callable[[Longs, LogRows, FileReader], Flags]
+    field: str = ""
 
 
-def _in_state(rows: LogRows, state: int) -> Flags:
-    flags: Flags = (rows["sys_flag"] & magic.TRANSACTION_MASK) == state
-    return flags
+def _lacks_inner_number(flags: Longs, rows: LogRows, _: FileReader) -> Flags:
+    return ((flags & BATCH_FLAGS) != 0) & ((rows["traits"] & int(Trait.INNER_BATCH)) == 0)
 
 
-def _lacks_inner_number(rows: LogRows, reader: FileReader) -> Flags:
-    del reader
-    is_batch, has_number = rows["sys_flag"] & BATCH_FLAGS, rows["traits"] & int(Trait.INNER_BATCH)
-    broken: Flags = (is_batch != 0) & (has_number == 0)
-    return broken
+def _plain_with_prepared(offsets: Longs, rows: LogRows, _: FileReader) -> Flags:
+    return (offsets > 0) & ((rows["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_NOT)
 
 
-def _plain_with_prepared(rows: LogRows, reader: FileReader) -> Flags:
-    del reader
-    broken: Flags = _in_state(rows, magic.TRANSACTION_NOT) & (rows["prepared_transaction_offset"] > 0)
-    return broken
-
-
-def _never_prepared(rows: LogRows, reader: FileReader) -> Flags:
-    broken = _in_state(rows, magic.TRANSACTION_COMMIT)
+def _never_prepared(flags: Longs, rows: LogRows, reader: FileReader) -> Flags:
+    broken = (flags & magic.TRANSACTION_MASK) == magic.TRANSACTION_COMMIT
     for name in TRANSACTION_PROPERTIES:
         committed = np.flatnonzero(broken)
         broken[committed] = ~have_property(rows, committed, name, reader)
     return broken
 
 
-def _reconsumed_absurdly(rows: LogRows, reader: FileReader) -> Flags:
-    del reader
-    times = rows["reconsume_times"]
-    broken: Flags = (times < 0) | (times >= RECONSUME_LIMIT)
-    return broken
-
-
-def _born_never(rows: LogRows, reader: FileReader) -> Flags:
-    del reader
-    broken: Flags = rows["born_timestamp"] <= 0
-    return broken
-
-
-def _stored_never(rows: LogRows, reader: FileReader) -> Flags:
-    del reader
-    broken: Flags = rows["store_timestamp"] < 0
-    return broken
-
-
-def _stored_beyond(rows: LogRows, reader: FileReader) -> Flags:
-    del reader
-    broken: Flags = rows["store_timestamp"] > LATEST_CLOCK_MS
-    return broken
+def _outside(least: int, most: int) -> Callable[[Longs, LogRows, FileReader], Flags]:
+    """Whether the values of a column are not between these, which are sound."""
+    return lambda values, _rows, _reader: (values < least) | (values > most)
 
 
 HEADER_RULES: tuple[HeaderRule, ...] = (
-    HeaderRule(RuleName.RECORD_INNER_BATCH_FLAG, _lacks_inner_number, "sys_flag", "sys_flag"),
+    HeaderRule(RuleName.RECORD_INNER_BATCH_FLAG, "sys_flag", _lacks_inner_number),
+    HeaderRule(RuleName.RECORD_PREPARED_OFFSET, "prepared_transaction_offset", _plain_with_prepared),
+    HeaderRule(RuleName.RECORD_COMMIT_FLAG, "sys_flag", _never_prepared),
+    HeaderRule(RuleName.RECORD_RECONSUME_TIMES, "reconsume_times", _outside(0, RECONSUME_LIMIT - 1)),
+    HeaderRule(RuleName.RECORD_BORN_TIMESTAMP, "born_timestamp", _outside(1, INT64_MAX)),
     HeaderRule(
-        RuleName.RECORD_PREPARED_OFFSET,
-        _plain_with_prepared,
-        "prepared_transaction_offset",
-        "prepared_transaction_offset",
+        RuleName.RECORD_NEGATIVE_FIELD, "store_timestamp", _outside(0, INT64_MAX), field="storeTimestamp"
     ),
-    HeaderRule(RuleName.RECORD_COMMIT_FLAG, _never_prepared, "sys_flag", "sys_flag"),
-    HeaderRule(RuleName.RECORD_RECONSUME_TIMES, _reconsumed_absurdly, "reconsume_times", "reconsume_times"),
-    HeaderRule(RuleName.RECORD_BORN_TIMESTAMP, _born_never, "born_timestamp", "born_timestamp"),
-    HeaderRule(
-        RuleName.RECORD_NEGATIVE_FIELD, _stored_never, "storeTimestamp", "store_timestamp", shows_name=True
-    ),
-    HeaderRule(RuleName.RECORD_STORE_TIMESTAMP, _stored_beyond, "store_timestamp", "store_timestamp"),
+    HeaderRule(RuleName.RECORD_STORE_TIMESTAMP, "store_timestamp", _outside(INT64_MIN, LATEST_CLOCK_MS)),
 )
 
 
 def check_headers(rows: LogRows, reader: FileReader, collector: Collector) -> None:
     """Add what these rules find in a batch's rows. Raises StoreError where properties cannot be read."""
     for rule in HEADER_RULES:
-        flags = rule.broken(rows, reader)
+        flags = rule.broken(rows[rule.column], rows, reader)
         if flags.any():
             add_runs(collector, rule.rule, rows, flags, partial(_value, rule, rows))
 
 
 def _value(rule: HeaderRule, rows: LogRows, row: int) -> Facts:
     value = int(rows[rule.column][row])
-    return {"field": rule.name, "value": value} if rule.shows_name else {rule.name: value}
+    return {"field": rule.field, "value": value} if rule.field else {rule.column: value}
 
 
 CRC_READ_SIZE = 1 << 20

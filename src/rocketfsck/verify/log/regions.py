@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -77,19 +77,17 @@ def odd_copies(
         yield (faults & bits) != 0, reason
 
 
+@dataclass(slots=True)
 class LogRows:
     """The records of a batch of the file `relative`, which begins at `base_offset`.
 
     Good only until the scan continues: the columns are views of the batch.
     """
 
-    __slots__ = ("base_offset", "batch", "relative", "table")
-
-    def __init__(self, batch: RecordBatch, table: QueueTable, relative: str, base_offset: int) -> None:
-        self.batch = batch
-        self.table = table
-        self.relative = relative
-        self.base_offset = base_offset
+    batch: RecordBatch
+    table: QueueTable
+    relative: str
+    base_offset: int
 
     @property
     def count(self) -> int:
@@ -106,9 +104,9 @@ class LogRows:
         return offsets
 
     @property
-    def in_index(self) -> NDArray[np.bool_]:
+    def in_index(self) -> Flags:
         """Whether dispatch indexes the record's keys (reference 8)."""
-        flags: NDArray[np.bool_] = (self["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
+        flags: Flags = (self["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
         return flags
 
     def topic(self, row: int) -> str | None:
@@ -183,11 +181,12 @@ REASONS = {
 class BadRanges:
     """Ranges of a file (positions, in order) that hold no live records, with their codes."""
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    code: NDArray[np.int64]
+    start: Longs
+    end: Longs
+    code: Longs
 
 
+@dataclass(slots=True)
 class RegionJudge:
     """Takes the regions of a file in order and says what is wrong between the live records.
 
@@ -195,52 +194,23 @@ class RegionJudge:
     records, `stale_start` is where an earlier life of the log begins, if one does.
     """
 
-    __slots__ = (
-        "_bad",
-        "_base_offset",
-        "_blank",
-        "_collector",
-        "_gap",
-        "_in_entries",
-        "_reader",
-        "_relative",
-        "_stale_bytes",
-        "_stale_end",
-        "_stale_records",
-        "_totals",
-        "damaged",
-        "ends_with_blank",
-        "live_count",
-        "live_end",
-        "stale_start",
-    )
-
-    def __init__(
-        self,
-        relative: str,
-        base_offset: int,
-        reader: FileReader,
-        collector: Collector,
-        *,
-        in_entries: bool = False,
-    ) -> None:
-        self._in_entries = in_entries
-        self._relative = relative
-        self._base_offset = base_offset
-        self._reader = reader
-        self._collector = collector
-        self._gap: list[Region] = []
-        self._blank: Region | None = None
-        self._bad: list[tuple[int, int, int]] = []
-        self._totals: dict[str, list[int]] = {}
-        self._stale_records = 0
-        self._stale_bytes = 0
-        self._stale_end = 0
-        self.live_end = 0
-        self.live_count = 0
-        self.stale_start: int | None = None
-        self.damaged = False
-        self.ends_with_blank = False
+    relative: str
+    base_offset: int
+    reader: FileReader
+    collector: Collector
+    in_entries: bool
+    _gap: list[Region] = field(default_factory=list)
+    _blank: Region | None = None
+    _bad: list[tuple[int, int, int]] = field(default_factory=list)
+    _totals: dict[str, list[int]] = field(default_factory=dict)
+    _stale_records: int = 0
+    _stale_bytes: int = 0
+    _stale_end: int = 0
+    live_end: int = 0
+    live_count: int = 0
+    stale_start: int | None = None
+    damaged: bool = False
+    ends_with_blank: bool = False
 
     @property
     def after_gap(self) -> bool:
@@ -293,7 +263,7 @@ class RegionJudge:
         if self.stale_start is not None:
             where = self._place(self.stale_start, self._stale_end)
             found = {"record_count": self._stale_records, "byte_count": self._stale_bytes}
-            self._collector.find(RuleName.STALE_TAIL, where, found)
+            self.collector.find(RuleName.STALE_TAIL, where, found)
             return
         dirty = [region for region in tail if region.kind != RegionKind.ZERO]
         if not dirty:
@@ -308,7 +278,7 @@ class RegionJudge:
             rule = RuleName.LOG_NO_RECORDS
             self.damaged = True
         found_facts: Facts = {"byte_count": end - start, "reason": REASONS[dirty[0].reason]}
-        self._collector.find(rule, self._place(start, end), found_facts)
+        self.collector.find(rule, self._place(start, end), found_facts)
 
     def bad_ranges(self) -> BadRanges:
         """Every range that holds no live record, as far as they were kept."""
@@ -348,47 +318,45 @@ class RegionJudge:
             self.damaged = True
             where = self._place(blank.start, following.start)
             found = {"byte_count": following.end - blank.end, "record_count": count}
-            self._collector.find(RuleName.BLANK_TOO_EARLY, where, found)
+            self.collector.find(RuleName.BLANK_TOO_EARLY, where, found)
             return
         lost = [region for region in gap if region.kind != RegionKind.MALFORMED or _stops_readers(region)]
         if lost:
             self.damaged = True
             start, end = lost[0].start, lost[-1].end
-            head = self._reader.read_upto(start, 8)
+            head = self.reader.read_upto(start, 8)
             found_facts: Facts = {
                 "byte_count": end - start,
-                "reason": REASONS[lost[0].reason]
-                if lost[0].kind != RegionKind.ZERO
-                else "all bytes are zero",
+                "reason": REASONS[Reason.ZERO if lost[0].kind == RegionKind.ZERO else lost[0].reason],
                 "first_bytes_hex": head.hex(),
-                "next_physical_offset": self._base_offset + end,
+                "next_physical_offset": self.base_offset + end,
                 "next_record_count": count,
             }
-            self._collector.find(RuleName.LOG_BOUNDARY_LOST, self._place(start, end), found_facts)
+            self.collector.find(RuleName.LOG_BOUNDARY_LOST, self._place(start, end), found_facts)
 
     def _malformed(self, region: Region) -> None:
         self.damaged = True
         found: Facts = {"byte_count": region.size, "reason": REASONS[region.reason]}
-        self._collector.find(RuleName.RECORD_MALFORMED, self._place(region.start, region.end), found)
+        self.collector.find(RuleName.RECORD_MALFORMED, self._place(region.start, region.end), found)
 
     def _judge_blank(self, region: Region) -> None:
         if region.reason == Reason.BLANK_SIZE:
-            at = region.start + (4 if self._in_entries else 0)  # a blank of DLedger's: its size comes last
-            total_size = int.from_bytes(self._reader.read(at, 4), "big", signed=True)
-            left = self._reader.size - region.start
+            at = region.start + (4 if self.in_entries else 0)  # a blank of DLedger's: its size comes last
+            total_size = int.from_bytes(self.reader.read(at, 4), "big", signed=True)
+            left = self.reader.size - region.start
             where = self._place(region.start, region.end)
-            self._collector.find(RuleName.BLANK_SIZE, where, {"size": total_size}, {"size": left})
+            self.collector.find(RuleName.BLANK_SIZE, where, {"size": total_size}, {"size": left})
 
     def _judge_filler(self, region: Region) -> None:
         """Filler is arbitrary bytes, but records that know their place were not filler once."""
         size = min(region.size, FILLER_PROBE_SIZE)
-        data = np.frombuffer(self._reader.read(region.start, size), np.uint8)
-        base, file_size = self._base_offset, self._reader.size
+        data = np.frombuffer(self.reader.read(region.start, size), np.uint8)
+        base, file_size = self.base_offset, self.reader.size
         found = find_candidate(data, 0, size, region.start, base, base, file_size, file_size)
         if found != NOT_FOUND and bytes(data[found + 4 : found + 7]) == b"\xda\xa3\x20":
             where = self._place(region.start, region.end)
             facts: Facts = {"byte_count": region.size, "record_count": None}
-            self._collector.find(RuleName.BLANK_TOO_EARLY, where, facts)
+            self.collector.find(RuleName.BLANK_TOO_EARLY, where, facts)
 
     def _mark(self, region: Region, code: int) -> None:
         if len(self._bad) < MAX_BAD_RANGES:
@@ -401,7 +369,7 @@ class RegionJudge:
         numbers[2] += record_count
 
     def _place(self, start: int, end: int) -> Where:
-        return Where(self._relative, start, end, physical_offset=self._base_offset + start)
+        return Where(self.relative, start, end, physical_offset=self.base_offset + start)
 
 
 def _stops_readers(region: Region) -> bool:

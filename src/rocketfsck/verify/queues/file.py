@@ -193,11 +193,9 @@ class _QueueWalk:
                 RuleName.UNIT_ORDER,
                 file,
                 wrong,
-                lambda row: (
-                    unit_place(self.queue, index + int(rows[row]), physical_offset=int(offset[row])),
-                    {"previous_physical_offset": int(before[row])},
-                    {},
-                ),
+                lambda row: unit_place(self.queue, index + int(rows[row]), 1, int(offset[row])),
+                {"previous_physical_offset": before},
+                {},
             )
         self.last_offset = (index + int(rows[-1]) + 1, int(offset[-1]))
         if self.live_index is None and self.log_start is not None:
@@ -225,35 +223,19 @@ class _QueueWalk:
         expected[0] = self.next_base if self.next_base else base[0]
 
         def place(row: int) -> Where:
-            return unit_place(self.queue, index + int(rows[row]))
+            """The place of a unit, with the queue offset of its first message."""
+            return replace(unit_place(self.queue, index + int(rows[row])), queue_offset=int(base[row]))
 
-        tasks_task.add_rows(
-            self.collector,
-            RuleName.BATCH_UNIT_BASE,
-            place(0).file,
-            np.flatnonzero(base != expected),
-            lambda row: (
-                _at_base(place(row), int(base[row])),
-                {"unit_number": index + int(rows[row])},
-                {"queue_offset": int(expected[row])},
-            ),
-        )
-        odd = (units["compactedOffset"] != -1) | (units["reserved"] != 0)
-        tasks_task.add_rows(
-            self.collector,
-            RuleName.BATCH_UNIT_RESERVED,
-            place(0).file,
-            np.flatnonzero(odd),
-            lambda row: (
-                _at_base(place(row), int(base[row])),
-                {
-                    "unit_number": index + int(rows[row]),
-                    "compacted_offset": int(units["compactedOffset"][row]),
-                    "reserved": int(units["reserved"][row]),
-                },
-                {},
-            ),
-        )
+        number, compacted, reserved = index + rows, units["compactedOffset"], units["reserved"]
+        odd = (compacted != -1) | (reserved != 0)
+        values = {"unit_number": number, "compacted_offset": compacted, "reserved": reserved}
+        right = {"queue_offset": expected}
+        for rule, wrong, found, wanted in (
+            (RuleName.BATCH_UNIT_BASE, base != expected, {"unit_number": number}, right),
+            (RuleName.BATCH_UNIT_RESERVED, odd, values, {}),
+        ):
+            file = place(0).file
+            tasks_task.add_rows(self.collector, rule, file, np.flatnonzero(wrong), place, found, wanted)
         self._bases(units)
 
     def _judge(self, reader: UnitReader) -> None:
@@ -335,8 +317,3 @@ class _QueueWalk:
 
     def checked(self) -> tasks_task.Checked:
         return tasks_task.Checked(len(self.queue.files), self.byte_count, unit_count=self.shape.unit_count)
-
-
-def _at_base(where: Where, base: int) -> Where:
-    """The same place with the queue offset of a batch unit's first message."""
-    return replace(where, queue_offset=base)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -285,19 +285,17 @@ class _Group:
     copies: int
 
 
+@dataclass(slots=True)
 class LooseUnits:
     """Units of one queue that met no record; `units` are the ranges of them that are not zeros."""
 
-    def __init__(
-        self, queue: ConsumeQueue, log_map: LogMap, log_reader: LogReader, once: CountedOnce
-    ) -> None:
-        self.queue = queue
-        self.once = once
-        self.log_map = log_map
-        self.log_reader = log_reader
-        self.looks = 0
-        self.groups: list[_Group] = []
-        self.units: list[tuple[int, int]] = []
+    queue: ConsumeQueue
+    log_map: LogMap
+    log_reader: LogReader
+    once: CountedOnce
+    looks: int = 0
+    groups: list[_Group] = field(default_factory=list)
+    units: list[tuple[int, int]] = field(default_factory=list)
 
     def judge(self, spans: list[tuple[int, int]]) -> Findings:
         """Look at the units of these index ranges."""
@@ -326,27 +324,15 @@ class LooseUnits:
             if ground in (-1, Ground.EXPIRED, Ground.UNKNOWN):
                 continue
             if ground != Ground.LIVE:
-                self._add(
-                    ground,
-                    "",
-                    index + low,
-                    index + high,
-                    offsets[low:high],
-                    int(sizes[low:high].sum()),
-                    int(copied[low:high].sum()),
-                )
+                copies = int(copied[low:high].sum())
+                self._add(ground, "", index + low, offsets[low:high], sizes[low:high], copies)
                 continue
             for row in range(low, high):
                 reason = self._look(index + row, int(offsets[row]), int(sizes[row]))
-                self._add(
-                    Ground.FENCE if reason == FENCED else ground,
-                    reason,
-                    index + row,
-                    index + row + 1,
-                    offsets[row : row + 1],
-                    int(sizes[row]),
-                    int(bool(copied[row]) or reason in NOTHING_LOST),
-                )
+                copies = int(bool(copied[row]) or reason in NOTHING_LOST)
+                ground = Ground.FENCE if reason == FENCED else Ground.LIVE
+                one = slice(row, row + 1)
+                self._add(ground, reason, index + row, offsets[one], sizes[one], copies)
 
     def _look(self, index: int, offset: int, size: int) -> str:
         """Why a unit that points between live records is wrong."""
@@ -369,9 +355,10 @@ class LooseUnits:
         return "the record there is not dispatched"
 
     def _add(
-        self, ground: int, reason: str, start: int, end: int, offsets: dtypes.Longs, size: int, copies: int
+        self, ground: int, reason: str, start: int, offsets: dtypes.Longs, sizes: dtypes.Longs, copies: int
     ) -> None:
         low, high = int(offsets.min()), int(offsets.max())
+        end, size = start + len(offsets), int(sizes.sum())
         if self.groups:
             before = self.groups[-1]
             if (before.ground, before.reason, before.end) == (ground, reason, start):

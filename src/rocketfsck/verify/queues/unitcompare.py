@@ -99,7 +99,9 @@ class _ExtWalk:
             RuleName.EXT_ADDRESS_DANGLING,
             unit_place(self.queue, int(indexes[0])).file,
             np.flatnonzero(dangling),
-            lambda row: (unit_place(self.queue, int(indexes[row])), {"ext_offset": int(offsets[row])}, {}),
+            lambda row: unit_place(self.queue, int(indexes[row])),
+            {"ext_offset": offsets},
+            {},
         )
         last = np.flatnonzero(~dangling)
         if len(last):
@@ -224,7 +226,7 @@ class UnitComparer:
     def take(self, queue: ConsumeQueue, number: int, rows: DispatchRows, units: Units, where: Longs) -> None:
         """Compare `units`, which are at `where` in the queue, with the records that they point to."""
         self._collector.ask(RuleName.UNIT_SIZE, len(where))
-        self._differences(RuleName.UNIT_SIZE, queue, rows, where, units["size"], rows.size, "size")
+        self._differences(RuleName.UNIT_SIZE, queue, rows, where, "size", units["size"], rows.size)
         tags = units["tagsCode"].astype(np.int64)
         ext = (tags <= MAX_EXT_ADDRESS) & (queue.kind == "file")  # batch queues never have an extension
         delayed = rows.level > 0
@@ -232,17 +234,14 @@ class UnitComparer:
             self._count_delays(number, rows, _after_addresses(queue, tags, ext & delayed), delayed)
         plain = ~ext & ~delayed & (rows.tags != UNKNOWN_TAGS)
         self._collector.ask(RuleName.UNIT_TAGS_CODE, int(np.count_nonzero(plain & (rows.tags != 0))))
-        wrong = np.flatnonzero(plain & (tags != rows.tags))
         add_rows(
             self._collector,
             RuleName.UNIT_TAGS_CODE,
             unit_place(queue, int(where[0])).file,
-            wrong,
-            lambda row: (
-                unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
-                {"tags_code": int(tags[row])},
-                {"tags_code": int(rows.tags[row])},
-            ),
+            np.flatnonzero(plain & (tags != rows.tags)),
+            lambda row: unit_place(queue, int(where[row]), 1, int(rows.offset[row])),
+            {"tags_code": tags},
+            {"tags_code": rows.tags},
         )
         if ext.any() and queue.ext is not None:
             self._compare_ext(queue, rows.part(np.flatnonzero(ext)), tags[ext])
@@ -261,9 +260,9 @@ class UnitComparer:
         queue: ConsumeQueue,
         rows: DispatchRows,
         where: Longs,
+        name: str,
         found: Longs,
         expected: Longs,
-        name: str,
     ) -> None:
         wrong = np.flatnonzero(found != expected)
         if len(wrong):
@@ -272,11 +271,9 @@ class UnitComparer:
                 rule,
                 unit_place(queue, int(where[wrong[0]])).file,
                 wrong,
-                lambda row: (
-                    unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
-                    {name: int(found[row])},
-                    {name: int(expected[row])},
-                ),
+                lambda row: unit_place(queue, int(where[row]), 1, int(rows.offset[row])),
+                {name: found},
+                {name: expected},
             )
 
     def _batch_field(

@@ -245,17 +245,10 @@ class UnitJoin:
             if len(self._missed) >= MAX_RANGES:
                 self._not_kept += high - low
                 continue
-            self._missed.append(
-                (
-                    row,
-                    int(rows.index[low]),
-                    int(rows.index[high - 1]),
-                    int(rows.offset[low]),
-                    int(rows.offset[high - 1]),
-                    high - low,
-                    int(reasons[low]),
-                )
-            )
+            index, last_index = int(rows.index[low]), int(rows.index[high - 1])
+            offset, last_offset = int(rows.offset[low]), int(rows.offset[high - 1])
+            reason = int(reasons[low])
+            self._missed.append((row, index, last_index, offset, last_offset, high - low, reason))
 
     def finish(self, followed: dtypes.Longs) -> tuple[unitranges.UnitRanges, dtypes.Longs]:
         """Compare the rest; what was met and missed in this file, and which row of the table each row is.

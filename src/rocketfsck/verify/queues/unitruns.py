@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,31 +49,20 @@ class UnitRun:
         return self.end - self.start
 
 
+@dataclass(slots=True)
 class RunList:
     """Collects runs; neighbours of one kind become one run, whatever blocks they came in."""
 
-    __slots__ = ("not_kept_count", "runs")
-
-    def __init__(self) -> None:
-        self.runs: list[UnitRun] = []
-        self.not_kept_count = 0
+    runs: list[UnitRun] = field(default_factory=list)
+    not_kept_count: int = 0
 
     def add_block(self, index: int, units: Units, kinds: NDArray[np.int8]) -> None:
         """Take a block of units that begins at `index`."""
         offset, size = units["offset"], units["size"]
         bounds = group_bounds(kinds).tolist()
         for low, high in itertools.pairwise(bounds):
-            last = high - 1
-            self.add(
-                UnitRun(
-                    Kind(int(kinds[low])),
-                    index + low,
-                    index + high,
-                    int(offset[low]),
-                    int(offset[last]),
-                    int(offset[last]) + int(size[last]),
-                )
-            )
+            kind, first, last = Kind(int(kinds[low])), int(offset[low]), int(offset[high - 1])
+            self.add(UnitRun(kind, index + low, index + high, first, last, last + int(size[high - 1])))
 
     def add_zeros(self, index: int, count: int) -> None:
         """Take `count` units of zeros that begin at `index`."""

@@ -148,35 +148,31 @@ class Known:
     @property
     def max_store_timestamp(self) -> int | None:
         """The newest storeTimestamp (ms) of the whole commitlog; None unless all of it is known."""
-        if self.log_elsewhere or None in self.logs:
-            return None
-        times = [log.max_store_timestamp for log in self.logs if log is not None]
-        return max((time for time in times if time is not None), default=None)
+        return max(self._of_logs(lambda log: log.max_store_timestamp), default=None)
 
     @property
     def last_store_timestamp(self) -> int | None:
         """The storeTimestamp (ms) of the last record; None unless the whole commitlog is known."""
-        if self.log_elsewhere or None in self.logs:
-            return None
-        times = [log.last_store_timestamp for log in self.logs if log is not None]
-        return next((time for time in reversed(times) if time is not None), None)
+        return next(reversed(self._of_logs(lambda log: log.last_store_timestamp)), None)
 
     @property
     def min_store_timestamp(self) -> int | None:
         """The oldest storeTimestamp (ms) of the whole commitlog; None unless all of it is known."""
-        if None in self.logs:
-            return None
-        times = [log.min_store_timestamp for log in self.logs if log is not None]
-        return min((time for time in times if time is not None), default=None)
+        return min(self._of_logs(lambda log: log.min_store_timestamp, to_end=False), default=None)
 
     @property
     def end_offset(self) -> int | None:
         """Physical offset after the last sound record; None unless the whole commitlog is known."""
-        if self.log_elsewhere or None in self.logs:
-            return None
-        return max(
-            (log.end_offset for log in self.logs if log is not None and log.record_count), default=None
-        )
+        ends = self._of_logs(lambda log: log.end_offset if log.record_count else None)
+        return max(ends, default=None)
+
+    def _of_logs(self, value: Callable[[LogFacts], int | None], *, to_end: bool = True) -> list[int]:
+        """The values of the commitlog files that have one, in order; none unless all files are known, and
+        with `to_end` those that may be elsewhere."""
+        if None in self.logs or (to_end and self.log_elsewhere):
+            return []
+        values = (value(log) for log in self.logs if log is not None)
+        return [found for found in values if found is not None]
 
     def lost_units(self, topic: str, queue_id: int) -> bool:
         """Whether there is evidence that a queue had units that it has no more."""
@@ -468,19 +464,32 @@ ROW_LIMIT = 1000
 keeps; the rest is counted."""
 
 
+Columns = Mapping[str, Any]
+"""Facts of many rows: by name a column with a value for each row, or one value for all of them."""
+
+
+def facts_at(columns: Columns, row: int) -> Facts:
+    """The facts of one row."""
+    values = {
+        name: column if isinstance(column, int | str) else column[row] for name, column in columns.items()
+    }
+    return {name: value if isinstance(value, str) else int(value) for name, value in values.items()}
+
+
 def add_rows(
     collector: Collector,
     rule: str,
     file: str,
     rows: NDArray[np.integer[Any]],
-    make: Callable[[int], tuple[Where, Facts, Facts]],
-    limit: int = ROW_LIMIT,
+    place: Callable[[int], Where],
+    found: Columns,
+    expected: Columns,
 ) -> None:
-    """Add a finding of the place and facts that `make` gives for each of the first `limit` rows, and the
-    count of the others."""
-    limit = max(limit, collector.limit) if limit == ROW_LIMIT else limit
+    """Add a finding for each of the first rows, with the values of the columns there, and the count of the
+    others."""
+    limit = max(ROW_LIMIT, collector.limit)
     for row in rows[:limit].tolist():
-        collector.find(rule, *make(row))
+        collector.find(rule, place(row), facts_at(found, row), facts_at(expected, row))
     if len(rows) > limit:
         collector.add(aggregate(rule, file, len(rows) - limit))
 

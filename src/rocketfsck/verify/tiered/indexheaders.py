@@ -132,30 +132,25 @@ def check_header(
     if old:
         yield from _check_old_local(file, reader, header)
     elif not header.compacted and values["beginTimestamp"] != int(file.name):
-        start = tiered.TIERED_INDEX_HEADER.offset("beginTimestamp")
         text = f"beginTimestamp is {values['beginTimestamp']}, not the number in the file's name"
-        yield header_finding(file, start, start + 8, text)
+        yield field_finding(file, "beginTimestamp", text)
     if row is None:
         return
     for name, right in (("beginTimestamp", row.begin_timestamp), ("endTimestamp", row.end_timestamp)):
         if values[name] != right:
-            start = tiered.TIERED_INDEX_HEADER.offset(name)
-            text = f"{name} is {values[name]}, but the metadata says {right}"
-            yield header_finding(file, start, start + 8, text)
+            yield field_finding(file, name, f"{name} is {values[name]}, but the metadata says {right}")
 
 
 def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHeader) -> Findings:
     """What 5.1.x writes around items: no number of slots, times once there are items, a code at the end."""
     values = header.values
     if values["slotCount"] != 0:
-        start = tiered.TIERED_INDEX_HEADER.offset("slotCount")
-        yield header_finding(file, start, start + 4, f"slotCount is {values['slotCount']}, not 0")
+        yield field_finding(file, "slotCount", f"slotCount is {values['slotCount']}, not 0")
     empty = values["indexCount"] == 0
     for name in ("beginTimestamp", "endTimestamp"):
         if (values[name] == -1) != empty:
-            start = tiered.TIERED_INDEX_HEADER.offset(name)
             text = f"{name} is {values[name]}, but indexCount is {values['indexCount']}"
-            yield header_finding(file, start, start + 8, text)
+            yield field_finding(file, name, text)
     codes = [tiered.TIERED_INDEX_MAGIC_END]
     codes += [] if file.name == tiered.OLD_LOCAL_NAMES[1] else [-1]
     code = int.from_bytes(reader.read(reader.size - 4, 4), "big", signed=True)
@@ -164,6 +159,13 @@ def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHea
         if len(codes) == 1:
             text = f"the last 4 bytes are {code}: brokers delete the file, because it is not marked as full"
         yield header_finding(file, reader.size - 4, reader.size, text)
+
+
+def field_finding(file: StoreFile, name: str, reason: str) -> Finding:
+    """Something wrong in a field of a header."""
+    field = tiered.TIERED_INDEX_HEADER.field(name)
+    start = field.offset or 0
+    return header_finding(file, start, start + (field.size or 0), reason)
 
 
 def header_finding(file: StoreFile, start: int, end: int, reason: str) -> Finding:
