@@ -20,7 +20,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import KeyJoin
 from rocketfsck.verify.index.file import check_index_file
-from rocketfsck.verify.log.regions import BadRanges, LogRows
+from rocketfsck.verify.log.regions import BadRanges, LiveRows
 from rocketfsck.verify.tasks.task import Collector, Context, IndexFileTask
 
 from benchmarks.data import BEGIN_TIMESTAMP, KEYS_A_RECORD, IndexStore, LogFile
@@ -108,7 +108,7 @@ def index_rows(index: IndexStore, rounds: int, goals: tuple[float, float] | None
         with within(compiled=True), LogEntryFeed(store, 0, end) as feed:
             join = KeyJoin(store, feed, collector, relative="commitlog")
             for batch in batches:
-                join.add(batch, LogRows(batch, table, "commitlog", 0))
+                join.add(batch, LiveRows(batch, table, "commitlog", 0))
             left = join.finish(BadRanges(NONE, NONE, NONE), 0, 0)
         if len(left.unindexed) or len(left.loose):
             raise RuntimeError("entries without records or records without entries in a sound index file")

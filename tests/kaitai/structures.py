@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import consumequeue, indexfile, messageid, record, rocks
+from rocketfsck.formats import consumequeue, indexfile, magic, messageid, record, rocks
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.properties import property_pairs
 
@@ -173,11 +173,11 @@ def _our_log(data: bytes) -> list[tuple[int, Any]]:
         if len(data) - pos < 8:
             return [*frames, (pos, "cut")]
         total_size, magic_code = record.read_frame(data, pos)
-        if magic_code == record.MAGIC_BLANK:
+        if magic_code == magic.MAGIC_BLANK:
             return [*frames, (pos, ("blank", record.decode_blank(data, pos).total_size))]
-        if magic_code not in (record.MAGIC_V1, record.MAGIC_V2):
+        if magic_code not in (magic.MAGIC_V1, magic.MAGIC_V2):
             return [*frames, (pos, "illegal_magic" if total_size or magic_code else "unwritten")]
-        if not record.MIN_RECORD_SIZE <= total_size <= len(data) - pos:
+        if not magic.MIN_RECORD_SIZE <= total_size <= len(data) - pos:
             return [*frames, (pos, "misframed")]
         frames.append((pos, outcome(_our_record, data[pos : pos + total_size])))
         pos += total_size

@@ -287,15 +287,10 @@ class Layout:
 
     def table(self) -> list[tuple[str, str, str, str, str]]:
         """Rows for the specification: offset ("" where it is not fixed), type, name, unit, meaning."""
+        offsets = ("" if field.offset is None else str(field.offset) for field in self.fields)
         return [
-            (
-                "" if field.offset is None else str(field.offset),
-                _type_text(field),
-                field.name,
-                field.unit,
-                field.doc,
-            )
-            for field in self.fields
+            (offset, _type_text(field), field.name, field.unit, field.doc)
+            for offset, field in zip(offsets, self.fields, strict=True)
         ]
 
 

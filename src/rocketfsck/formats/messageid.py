@@ -98,14 +98,8 @@ def decode_unique_id(text: str) -> UniqueMessageId:
 
 def encode_unique_id(message_id: UniqueMessageId) -> str:
     """The uniqID of these parts; FormatError if one does not fit."""
-    return _encode(
-        message_id.address,
-        _UNIQUE_TAIL,
-        message_id.pid,
-        message_id.class_loader_hash,
-        message_id.span,
-        message_id.counter,
-    )
+    numbers = (message_id.pid, message_id.class_loader_hash, message_id.span, message_id.counter)
+    return _encode(message_id.address, _UNIQUE_TAIL, *numbers)
 
 
 def _encode(address: bytes, tail: struct.Struct, *values: int) -> str:

@@ -35,6 +35,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from construct import IfThenElse, this
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import magic
 from rocketfsck.formats.layout import (
     I8,
     I16,
@@ -50,35 +51,6 @@ from rocketfsck.formats.layout import (
     members_of,
     not_negative,
     values_of,
-)
-from rocketfsck.formats.magic import (
-    BLANK_HEADER_SIZE,
-    BORN_HOST_V6,
-    COMPRESSED,
-    COMPRESSION_NAMES,
-    COMPRESSION_TYPE_MASK,
-    INNER_BATCH,
-    IPV4_HOST_SIZE,
-    IPV6_HOST_SIZE,
-    KNOWN_SYS_FLAGS,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    MIN_RECORD_SIZE,
-    MULTI_TAGS,
-    NEED_UNWRAP,
-    STORE_HOST_V6,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NAMES,
-    TRANSACTION_NOT,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    compression_type,
-    is_in_consume_queue,
-    is_indexed,
-    record_size,
-    transaction_type,
 )
 
 
@@ -174,7 +146,7 @@ class Host:
 
 def decode_host(data: bytes) -> Host:
     """A host of 8 or 20 bytes; FormatError for any other number."""
-    if len(data) not in (IPV4_HOST_SIZE, IPV6_HOST_SIZE):
+    if len(data) not in (magic.IPV4_HOST_SIZE, magic.IPV6_HOST_SIZE):
         raise FormatError(
             f"host: {len(data)} bytes are neither an IPv4 nor an IPv6 address with a port", offset=0
         )
@@ -195,9 +167,10 @@ def _at_least_nothing(name: str) -> Any:
     return lambda context: max(context[name], 0)
 
 
-_BORN_HOST = IfThenElse(this.sysFlag & BORN_HOST_V6, Bytes(IPV6_HOST_SIZE), Bytes(IPV4_HOST_SIZE))
-_STORE_HOST = IfThenElse(this.sysFlag & STORE_HOST_V6, Bytes(IPV6_HOST_SIZE), Bytes(IPV4_HOST_SIZE))
-_TOPIC_LENGTH = checked(IfThenElse(this.magicCode == MAGIC_V2, I16, I8), not_negative)
+_V4, _V6 = Bytes(magic.IPV4_HOST_SIZE), Bytes(magic.IPV6_HOST_SIZE)
+_BORN_HOST = IfThenElse(this.sysFlag & magic.BORN_HOST_V6, _V6, _V4)
+_STORE_HOST = IfThenElse(this.sysFlag & magic.STORE_HOST_V6, _V6, _V4)
+_TOPIC_LENGTH = checked(IfThenElse(this.magicCode == magic.MAGIC_V2, I16, I8), not_negative)
 
 HostT = TypeVar("HostT")
 
@@ -290,7 +263,7 @@ RECORD_HEADER: Layout = declare(
     "Commitlog record up to its body, both hosts IPv4",
     "2.1",
     *(
-        replace(item, subcon=Bytes(IPV4_HOST_SIZE)) if item.name in _HOSTS else item
+        replace(item, subcon=Bytes(magic.IPV4_HOST_SIZE)) if item.name in _HOSTS else item
         for item in takewhile(lambda item: item.name != "body", fields_of(Record))
     ),
 )
@@ -328,14 +301,14 @@ def decode_record(data: Buffer, pos: int = 0) -> Record:
     belong to a message, or the lengths do not add up to totalSize. Values are not judged.
     """
     total_size, magic_code = read_frame(data, pos)
-    if magic_code not in (MAGIC_V1, MAGIC_V2):
+    if magic_code not in (magic.MAGIC_V1, magic.MAGIC_V2):
         raise FormatError(
             f"magicCode: {magic_code & 0xFFFFFFFF:#010x} does not belong to a message", offset=pos + 4
         )
-    if not MIN_RECORD_SIZE <= total_size <= len(data) - pos:
+    if not magic.MIN_RECORD_SIZE <= total_size <= len(data) - pos:
         raise FormatError(f"totalSize: {total_size}, but {len(data) - pos} bytes are left", offset=pos)
     values = RECORD.parse(data, pos, pos + total_size)
-    expected = record_size(
+    expected = magic.record_size(
         values["bodyLength"],
         values["topicLength"],
         values["propertiesLength"],
@@ -372,17 +345,17 @@ def make_record(
     store_host: Host,
     body: bytes = b"",
     properties: bytes = b"",
-    magic_code: int = MAGIC_V1,
+    magic_code: int = magic.MAGIC_V1,
     sys_flag: int = 0,
     **given: int,
 ) -> Record:
     """A record whose sizes, body CRC and IPv6 bits follow from the values; `given` are `GivenNumbers`."""
-    sys_flag &= ~(BORN_HOST_V6 | STORE_HOST_V6)
-    sys_flag |= BORN_HOST_V6 * (len(born_host.address) == 16) | STORE_HOST_V6 * (
+    sys_flag &= ~(magic.BORN_HOST_V6 | magic.STORE_HOST_V6)
+    sys_flag |= magic.BORN_HOST_V6 * (len(born_host.address) == 16) | magic.STORE_HOST_V6 * (
         len(store_host.address) == 16
     )
     return Record(
-        total_size=record_size(
+        total_size=magic.record_size(
             len(body), len(topic), len(properties), magic_code=magic_code, sys_flag=sys_flag
         ),
         magic_code=magic_code,
@@ -407,7 +380,7 @@ def make_record(
 def decode_blank(data: Buffer, pos: int = 0) -> Blank:
     """The BLANK at `pos`; FormatError if there is none."""
     values = BLANK.parse(data, pos)
-    if values["magicCode"] != MAGIC_BLANK:
+    if values["magicCode"] != magic.MAGIC_BLANK:
         raise FormatError(
             f"magicCode: {values['magicCode'] & 0xFFFFFFFF:#010x} does not belong to a BLANK", offset=pos + 4
         )
@@ -416,16 +389,11 @@ def decode_blank(data: Buffer, pos: int = 0) -> Blank:
 
 def encode_blank(blank: Blank) -> bytes:
     """The 8 bytes of a BLANK; what follows them to the end of the file is arbitrary."""
-    return BLANK.build({"totalSize": blank.total_size, "magicCode": MAGIC_BLANK})
+    return BLANK.build({"totalSize": blank.total_size, "magicCode": magic.MAGIC_BLANK})
 
 
 __all__ = [
-    "BLANK", "BLANK_HEADER_SIZE", "BORN_HOST_V6", "COMPRESSED", "COMPRESSION_NAMES",
-    "COMPRESSION_TYPE_MASK", "INNER_BATCH", "KNOWN_SYS_FLAGS", "MAGIC_BLANK", "MAGIC_V1", "MAGIC_V2",
-    "MIN_RECORD_SIZE", "MULTI_TAGS", "NEED_UNWRAP", "RECORD", "RECORD_HEADER", "STORE_HOST_V6",
-    "TRANSACTION_COMMIT", "TRANSACTION_MASK", "TRANSACTION_NAMES", "TRANSACTION_NOT",
-    "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "Blank", "Host", "Record", "body_crc",
-    "compression_type", "decode_blank", "decode_host", "decode_record", "encode_blank", "encode_host",
-    "encode_record", "is_in_consume_queue", "is_indexed", "make_record", "read_frame", "record_size",
-    "transaction_type",
+    "BLANK", "RECORD", "RECORD_HEADER", "Blank", "Host", "Record", "body_crc", "decode_blank",
+    "decode_host", "decode_record", "encode_blank", "encode_host", "encode_record", "make_record",
+    "read_frame",
 ]  # fmt: skip

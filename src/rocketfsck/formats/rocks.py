@@ -286,14 +286,8 @@ def decode_trans_key(key: bytes) -> TransKey:
 
 def encode_pop_key(key: PopKey) -> bytes:
     """The bytes of the key of a message in flight."""
-    return b"".join(
-        (
-            _I64.pack(key.visible_time),
-            key.group + AT + key.topic + AT,
-            _I32.pack(key.queue_id) + AT,
-            _I64.pack(key.queue_offset),
-        )
-    )
+    names, place = (key.group, key.topic, _I32.pack(key.queue_id)), _I64.pack(key.queue_offset)
+    return _I64.pack(key.visible_time) + AT.join((*names, place))
 
 
 def decode_pop_key(key: bytes) -> PopKey:

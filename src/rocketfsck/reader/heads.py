@@ -88,5 +88,5 @@ def begins_record(queue: MappedFileQueue, physical_offset: int) -> bool:
         if head is not None:
             return head.physical_offset == physical_offset
         reader, pos = place
-        frame = reader.read_upto(pos, record.BLANK_HEADER_SIZE)
-    return len(frame) == record.BLANK_HEADER_SIZE and record.read_frame(frame)[1] == magic.MAGIC_BLANK
+        frame = reader.read_upto(pos, magic.BLANK_HEADER_SIZE)
+    return len(frame) == magic.BLANK_HEADER_SIZE and record.read_frame(frame)[1] == magic.MAGIC_BLANK

@@ -185,11 +185,8 @@ class MessageAccount:
 
     def count(self, fate: Fate, *sures: Sure) -> int:
         """How many messages have a fate; with `sures`, those that are known so."""
-        return sum(
-            tally.message_count
-            for tally in self.tallies
-            if tally.fate == fate and (not sures or tally.sure in sures)
-        )
+        tallies = (tally for tally in self.tallies if tally.fate == fate)
+        return sum(tally.message_count for tally in tallies if not sures or tally.sure in sures)
 
     @property
     def fates(self) -> Fates:
@@ -292,15 +289,10 @@ def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset:
     for file in reversed(queue.files):
         start = file.start_offset
         if start is not None and start <= pos:
-            return Where(
-                file.relative,
-                pos - start,
-                min(pos - start + count * size, max(file.size, pos - start)),
-                physical_offset=physical_offset,
-                topic=queue.topic,
-                queue_id=queue.queue_id,
-                queue_offset=index,
-            )
+            pos -= start
+            end = min(pos + count * size, max(file.size, pos))
+            name = queue.topic, queue.queue_id
+            return Where(file.relative, pos, end, physical_offset, *name, index)
     whole = queue_place(queue.topic, queue.queue_id, queue.kind)
     return replace(whole, physical_offset=physical_offset, queue_offset=index)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -171,14 +171,12 @@ class FilesAlike:
     names: frozenset[str]
 
 
-STRAY_RULES = frozenset(
-    {
-        RuleName.FOREIGN_FILE,
-        RuleName.FOREIGN_FILE_HARMLESS,
-        RuleName.INDEX_FOREIGN_FILE,
-        RuleName.QUEUE_ID_NAME,
-    }
-)
+STRAY_RULES: Set[RuleName] = {
+    RuleName.FOREIGN_FILE,
+    RuleName.FOREIGN_FILE_HARMLESS,
+    RuleName.INDEX_FOREIGN_FILE,
+    RuleName.QUEUE_ID_NAME,
+}
 
 
 def settle_regular(
@@ -195,29 +193,25 @@ def settle_regular(
     sift.take(_deviations(kept, _asked(store, results, stated), gatherer))
 
 
-FRAME_RULES = frozenset(
-    {
-        RuleName.LOG_BOUNDARY_LOST,
-        RuleName.LOG_TORN_TAIL,
-        RuleName.LOG_NO_RECORDS,
-        RuleName.UNIT_OF_DAMAGED_RECORD,
-        RuleName.ENTRY_OF_DAMAGED_RECORD,
-    }
-)
-_BY_RECORDS = frozenset(
-    {
-        RuleName.QUEUES_OF_ANOTHER_LOG,
-        RuleName.INDEX_AHEAD_OF_LOG,
-        RuleName.CHECKPOINT_AHEAD,
-        RuleName.CONFIRM_OFFSET,
-        RuleName.CONFIRM_OFFSET_AHEAD,
-        RuleName.LOGICS_OFFSET,
-        RuleName.LOGICS_OFFSET_AHEAD,
-        RuleName.MASTER_FLUSHED_AHEAD,
-        RuleName.EPOCH_RANGE,
-        RuleName.QUEUE_OFFSET_GAP,
-    }
-)
+FRAME_RULES: Set[RuleName] = {
+    RuleName.LOG_BOUNDARY_LOST,
+    RuleName.LOG_TORN_TAIL,
+    RuleName.LOG_NO_RECORDS,
+    RuleName.UNIT_OF_DAMAGED_RECORD,
+    RuleName.ENTRY_OF_DAMAGED_RECORD,
+}
+_BY_RECORDS: Set[RuleName] = {
+    RuleName.QUEUES_OF_ANOTHER_LOG,
+    RuleName.INDEX_AHEAD_OF_LOG,
+    RuleName.CHECKPOINT_AHEAD,
+    RuleName.CONFIRM_OFFSET,
+    RuleName.CONFIRM_OFFSET_AHEAD,
+    RuleName.LOGICS_OFFSET,
+    RuleName.LOGICS_OFFSET_AHEAD,
+    RuleName.MASTER_FLUSHED_AHEAD,
+    RuleName.EPOCH_RANGE,
+    RuleName.QUEUE_OFFSET_GAP,
+}
 """What is measured by the known records: where they end, and which queue offsets they have."""
 
 
@@ -226,44 +220,32 @@ def _unknown_frames(store: Store, kept: Collector, logs: Results, gatherer: Gath
     frames = unknown_frames(store, logs) if kept.counts.keys() & FRAME_RULES else None
     if frames is None:
         return
-    kept.take_out(
-        lambda finding: (
-            finding.rule in _BY_RECORDS
-            or (
-                finding.rule in FRAME_RULES
-                and (
-                    is_aggregate(finding)
-                    or finding.where.physical_offset is None
-                    or frames.holds(finding.where.physical_offset)
-                )
-            )
-        )
-    )
+
+    def is_of_frames(finding: Finding) -> bool:
+        offset = finding.where.physical_offset
+        is_there = offset is None or is_aggregate(finding) or frames.holds(offset)
+        return finding.rule in _BY_RECORDS or (finding.rule in FRAME_RULES and is_there)
+
+    kept.take_out(is_of_frames)
     for rule in (RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.CHECKPOINT_AHEAD):
         gatherer.regular(rule)
-    first = frames.spans[0][0]
-    yield Finding(
-        RuleName.RECORD_MAGIC_UNKNOWN,
-        Where(frames.file, physical_offset=first),
-        {
-            "record_count": frames.record_count,
-            "byte_count": frames.byte_count,
-            "magic": f"{frames.magic & 0xFFFFFFFF:#010x}",
-            watch.AREAS: f"{watch.LOG} {watch.QUEUES} {watch.INDEX} checkpoint",
-            "newest_version": NEWEST_NAME,
-        },
-    )
+    facts: Facts = {
+        "record_count": frames.record_count,
+        "byte_count": frames.byte_count,
+        "magic": f"{frames.magic & 0xFFFFFFFF:#010x}",
+        watch.AREAS: f"{watch.LOG} {watch.QUEUES} {watch.INDEX} checkpoint",
+        "newest_version": NEWEST_NAME,
+    }
+    where = Where(frames.file, physical_offset=frames.spans[0][0])
+    yield Finding(RuleName.RECORD_MAGIC_UNKNOWN, where, facts)
 
 
 def _files_alike(store: Store, kept: Collector) -> Findings:
     for alike in files_alike(store):
         kept.take_out(partial(_is_one_of, alike.names))
-        facts: Facts = {
-            "file_count": len(alike.names),
-            "pattern": alike.pattern,
-            "newest_version": NEWEST_NAME,
-        }
-        yield Finding(RuleName.FILES_ALIKE, Where(alike.area), facts)
+        facts: Facts = {"file_count": len(alike.names), "pattern": alike.pattern}
+        where = Where(alike.area)
+        yield Finding(RuleName.FILES_ALIKE, where, {**facts, "newest_version": NEWEST_NAME})
 
 
 def _is_one_of(names: Collection[str], finding: Finding) -> bool:

@@ -12,7 +12,7 @@ store come from the report (`StoreFacts.open_options`), so that a report read ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,17 +33,15 @@ if TYPE_CHECKING:
 
 Words = tuple[str, ...]
 
-START_RULES = frozenset(
-    {
-        RuleName.ABORT_PRESENT,
-        RuleName.INDEX_FILE_DOOMED,
-        RuleName.RECOVERY_SCANS_ALL,
-        RuleName.CHECKPOINT_ZERO,
-        RuleName.SEGMENT_LENGTH,
-        RuleName.FOREIGN_FILE,
-        RuleName.COMMITLOG_MISSING,
-    }
-)
+START_RULES: Set[RuleName] = {
+    RuleName.ABORT_PRESENT,
+    RuleName.INDEX_FILE_DOOMED,
+    RuleName.RECOVERY_SCANS_ALL,
+    RuleName.CHECKPOINT_ZERO,
+    RuleName.SEGMENT_LENGTH,
+    RuleName.FOREIGN_FILE,
+    RuleName.COMMITLOG_MISSING,
+}
 """Rules that say what a start would do: for them the prediction is the place to look at."""
 
 _LOG_OPTION = "--commitlog-path"
@@ -314,10 +312,9 @@ class Report:
         facts += [(severity.word, str(count)) for severity, count in self.severity_counts.items()]
         first = {finding.rule: finding for finding in reversed(self.findings)}
         worst = sorted(self.counts, key=lambda rule: (-self.severity_of(rule), rule))
+        shown = (rule for rule in worst if rule in first)
         rows = [
-            (rule, self.severity_of(rule).word, self.counts[rule], describe(first[rule]))
-            for rule in worst
-            if rule in first
+            (rule, self.severity_of(rule).word, self.counts[rule], describe(first[rule])) for rule in shown
         ]
         return html_of("Report of a check", facts, ("rule", "severity", "count", "first"), rows)
 

@@ -11,7 +11,7 @@ What a check leaves out, and why: what this version does not read, other parts, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
@@ -57,27 +57,25 @@ if TYPE_CHECKING:
     from rocketfsck.verify.since.proving import Begun
 
 
-_READ_OTHERS = frozenset(
-    {
-        OtherKind.BROKER_IDENTITY,
-        OtherKind.EPOCH,
-        OtherKind.TIMER_CHECK,
-        OtherKind.TIMER_LOG,
-        OtherKind.TIMER_WHEEL,
-        OtherKind.ABORT_BACKUP,
-        OtherKind.SETTINGS,
-        OtherKind.COMPACTION_LOG,
-        OtherKind.COMPACTION_CQ,
-        OtherKind.COMPACTION_CHECKPOINT,
-        OtherKind.DLEDGER_DATA,
-        OtherKind.DLEDGER_INDEX,
-        OtherKind.DLEDGER,
-        OtherKind.TIERED_LOG,
-        OtherKind.TIERED_QUEUE,
-        OtherKind.TIERED_SEGMENT_INDEX,
-        OtherKind.TIERED_INDEX,
-    }
-)
+_READ_OTHERS: Set[OtherKind] = {
+    OtherKind.BROKER_IDENTITY,
+    OtherKind.EPOCH,
+    OtherKind.TIMER_CHECK,
+    OtherKind.TIMER_LOG,
+    OtherKind.TIMER_WHEEL,
+    OtherKind.ABORT_BACKUP,
+    OtherKind.SETTINGS,
+    OtherKind.COMPACTION_LOG,
+    OtherKind.COMPACTION_CQ,
+    OtherKind.COMPACTION_CHECKPOINT,
+    OtherKind.DLEDGER_DATA,
+    OtherKind.DLEDGER_INDEX,
+    OtherKind.DLEDGER,
+    OtherKind.TIERED_LOG,
+    OtherKind.TIERED_QUEUE,
+    OtherKind.TIERED_SEGMENT_INDEX,
+    OtherKind.TIERED_INDEX,
+}
 _NOT_READ = "listed, but this version does not check the content"
 _HALF_READ = (
     "the check compares entries with their index, but does not check the records in them: "
@@ -333,19 +331,9 @@ def _judge(
         appended = _appended(context)
         yield from store_misnamed.check_appended(appended)
         yield from _guarded("", check_origins(context, known, logs, indexes, parts))
-        yield from _guarded(
-            "consumequeue",
-            merge_queues(
-                context,
-                queues,
-                logs,
-                gatherer,
-                misnamed,
-                copies,
-                parts.foreign,
-                store_misnamed.doubled_files(appended),
-            ),
-        )
+        doubled = store_misnamed.doubled_files(appended)
+        items = merge_queues(context, queues, logs, gatherer, misnamed, copies, parts.foreign, doubled)
+        yield from _guarded("consumequeue", items)
         yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
     yield from _guarded("dledger", check_dledger(context))
     yield from _guarded("compaction", check_compaction(context, known))
@@ -413,11 +401,5 @@ def _report_order(finding: Finding) -> tuple[int, str, str, int, int, str]:
     """Worst first, then by file and place."""
     where: Where = finding.where
     place = next((n for n in (where.start, where.entry, where.slot, where.queue_offset) if n is not None), -1)
-    return (
-        -RULES[finding.rule].severity,
-        where.file,
-        finding.rule,
-        place,
-        where.queue_id if where.queue_id is not None else -1,
-        where.topic or "",
-    )
+    queue_id = -1 if where.queue_id is None else where.queue_id
+    return -RULES[finding.rule].severity, where.file, finding.rule, place, queue_id, where.topic or ""

@@ -276,9 +276,8 @@ def _wrong(
 ) -> Findings:
     for row in np.flatnonzero(wrong).tolist():
         found: Facts = {"field": name, "value": int(value[row])}
-        yield Finding(
-            RuleName.TIMER_SLOT_POSITION, _slot(file, int(number[row])), found, {"value": int(expected[row])}
-        )
+        where, wanted = _slot(file, int(number[row])), {"value": int(expected[row])}
+        yield Finding(RuleName.TIMER_SLOT_POSITION, where, found, wanted)
 
 
 def _counts(file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog) -> Findings:
@@ -406,11 +405,8 @@ def capped_timers(
     """The findings of the log, then those of the wheels, a bounded number of each rule."""
     store, shared = context.store, context.shared
     progress = timers.read_progress(store)
-    slots = {
-        file: timers.read_wheel(file)
-        for file in timers.newest_first(wheels)
-        if file.size == timer.TIMER_WHEEL_SIZE
-    }
+    whole_wheels = (file for file in timers.newest_first(wheels) if file.size == timer.TIMER_WHEEL_SIZE)
+    slots = {file: timers.read_wheel(file) for file in whole_wheels}
     precision = timers.precision_of(store, log, next(iter(slots.values()), None))
     read_timestamp = context.now_timestamp if progress is None else progress.read_timestamp
     floors = {file: _floor(store, file, log, progress) for file in slots}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import consumequeue, dledger, indexfile, record, smallfiles, tiered, timer
+from rocketfsck.formats import consumequeue, dledger, indexfile, magic, record, smallfiles, tiered, timer
 from rocketfsck.formats.layout import Layout, registry
 
 from specs import build, imhex
@@ -23,7 +23,7 @@ from tests.unit.specs.hexpat import RESERVED, PatternError, Placed, Units, evalu
 LAYOUTS = registry()
 TEXTS = imhex.patterns(LAYOUTS)
 VECTORS = build.SPECS / "vectors"
-MAGICS = (record.MAGIC_V1, record.MAGIC_V2)
+MAGICS = (magic.MAGIC_V1, magic.MAGIC_V2)
 
 
 def run(name: str, data: bytes, **edited: int) -> dict[str, Any]:
@@ -67,9 +67,9 @@ def assert_units(found: Placed, layout: str, data: bytes, start: int, count: int
 def walked(data: bytes) -> tuple[list[int], int]:
     """The starts of a log's record frames, and where they end, as a broker finds them."""
     pos, starts = 0, []
-    while len(data) - pos >= record.MIN_RECORD_SIZE:
+    while len(data) - pos >= magic.MIN_RECORD_SIZE:
         size, code = record.read_frame(data, pos)
-        if code not in MAGICS or not record.MIN_RECORD_SIZE <= size <= len(data) - pos:
+        if code not in MAGICS or not magic.MIN_RECORD_SIZE <= size <= len(data) - pos:
             break
         starts.append(pos)
         pos += size
@@ -93,7 +93,7 @@ def assert_log(data: bytes) -> tuple[int, int]:
             continue
         assert_same(frame.value["record"], "record", data, frame.start)
     code = record.read_frame(data, end)[1] if len(data) - end >= 8 else 0
-    assert ("blank" in found) == (code == record.MAGIC_BLANK)
+    assert ("blank" in found) == (code == magic.MAGIC_BLANK)
     if "blank" in found:
         assert_same(found["blank"], "blank", data, end)
     return len(frames) - malformed, malformed
@@ -328,7 +328,7 @@ def test_timers(real_dir: Directory) -> None:
     assert units.value.count > 3
     assert_units(units, "timer_log_unit", log, 0, units.value.count)
     assert not any(log[units.end : units.end + 52])
-    filler = LAYOUTS["timer_log_filler"].build({"size": 30, "prevPos": 0, "magic": record.MAGIC_BLANK})
+    filler = LAYOUTS["timer_log_filler"].build({"size": 30, "prevPos": 0, "magic": magic.MAGIC_BLANK})
     ended = log[: units.end] + filler + bytes(14)
     found = run("timerlog", ended)
     assert found["units"].value.count == units.value.count

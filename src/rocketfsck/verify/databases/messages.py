@@ -426,12 +426,8 @@ class _Waiting:
     database may be younger than they are."""
 
     def __init__(self, taken: _Taken) -> None:
-        timers = [
-            (offset, values)
-            for offset, rows in taken.messages.items()
-            for kind, values in rows
-            if kind == "timer"
-        ]
+        rows = [(offset, *row) for offset, rows in taken.messages.items() for row in rows]
+        timers = [(offset, values) for offset, kind, values in rows if kind == "timer"]
         self.first = min((offset for offset, _ in timers), default=1 << 62)
         self.keys = {(values["deliverTime"], values["uniqKey"]) for _, values in timers}
         self.scanned = taken.timers.get("sys_topic_scan_offset_checkpoint", 0)

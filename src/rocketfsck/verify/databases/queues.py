@@ -6,7 +6,7 @@ go through them; what those find is said here of the database's rows, which no r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -32,24 +32,20 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks import task
 from rocketfsck.verify.tasks.execute import execute, plan_units
 
-DIFFERS = frozenset(
-    {
-        RuleName.UNIT_SIZE,
-        RuleName.UNIT_TAGS_CODE,
-        RuleName.UNIT_SHIFTED,
-        RuleName.LIGHT_UNITS_SHIFTED,
-        RuleName.UNIT_ORDER,
-        RuleName.UNIT_INVALID,
-    }
-)
-WITHOUT_RECORD = frozenset(
-    {
-        RuleName.UNIT_BEYOND_LOG,
-        RuleName.UNIT_GHOST,
-        RuleName.UNIT_IN_MISSING_SEGMENT,
-        RuleName.UNIT_OF_DAMAGED_RECORD,
-    }
-)
+DIFFERS: Set[RuleName] = {
+    RuleName.UNIT_SIZE,
+    RuleName.UNIT_TAGS_CODE,
+    RuleName.UNIT_SHIFTED,
+    RuleName.LIGHT_UNITS_SHIFTED,
+    RuleName.UNIT_ORDER,
+    RuleName.UNIT_INVALID,
+}
+WITHOUT_RECORD: Set[RuleName] = {
+    RuleName.UNIT_BEYOND_LOG,
+    RuleName.UNIT_GHOST,
+    RuleName.UNIT_IN_MISSING_SEGMENT,
+    RuleName.UNIT_OF_DAMAGED_RECORD,
+}
 WITHOUT_UNIT = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
 MISSING = "missing"
 TIME_LIMIT = 100
@@ -228,7 +224,7 @@ def _last_unit_end(spill: Spill) -> int:
         for queue in spill.queues.values()
         if queue.greatest is not None and queue.last_inside == queue.greatest.queue_offset
     )
-    return max(ends, default=0)
+    return max((0, *ends))
 
 
 def _times(store: Store, spill: Spill) -> Findings:

@@ -202,23 +202,11 @@ def _loose(context: Context, indexes: Results, logs: Results, log_end: int | Non
         extent = result.summary
         if extent.beyond_count and not has_log_elsewhere(context.store):
             offset = extent.beyond_offset
-            _gather(
-                groups,
-                (index, RuleName.ENTRY_BEYOND_LOG),
-                extent.beyond_entry,
-                offset,
-                offset,
-                extent.beyond_count,
-            )
+            group, count = (index, RuleName.ENTRY_BEYOND_LOG), extent.beyond_count
+            _gather(groups, group, extent.beyond_entry, offset, offset, count)
         if extent.missing_count:
-            _gather(
-                groups,
-                (index, RuleName.ENTRY_IN_MISSING_SEGMENT),
-                extent.missing_entry,
-                0,
-                0,
-                extent.missing_count,
-            )
+            group = (index, RuleName.ENTRY_IN_MISSING_SEGMENT)
+            _gather(groups, group, extent.missing_entry, 0, 0, extent.missing_count)
         if extent.expired_count:
             _gather(groups, (index, RuleName.ENTRIES_EXPIRED), 1, 0, 0, extent.expired_count)
     for (index, rule), (entry, first, last, count) in sorted(groups.items()):

@@ -184,15 +184,9 @@ class LogEntryFeed(Closing):
             self._next += len(block)
             if len(self._room) < len(block):
                 self._room = np.empty((len(block), COLUMN_COUNT), np.int64)
-            rows = put_rows(
-                block,
-                (index << NUMBER_BITS) + first,
-                self._opened(index).header.begin_timestamp,
-                self._start,
-                self._end,
-                self._room,
-                compiled=self._compiled,
-            )
+            place = (index << NUMBER_BITS) + first, self._opened(index).header.begin_timestamp
+            span = self._start, self._end
+            rows = put_rows(block, *place, *span, self._room, compiled=self._compiled)
             if len(rows):
                 return rows
         return np.zeros((0, COLUMN_COUNT), np.int64)

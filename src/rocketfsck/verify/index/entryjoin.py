@@ -29,7 +29,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed, entry_place, split_number
 from rocketfsck.verify.index.strangeentries import Strange, StrangeEntries
-from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges, LogRows
+from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges, LiveRows
 from rocketfsck.verify.tasks.task import Collector, Context, Results, aggregate
 
 LEAST_RECORDS = 8
@@ -95,11 +95,8 @@ def judge_tags(context: Context, logs: Results) -> Findings:
             else:
                 runs.append(_TagRun(file.relative, first - base, bool(met), first, last, count))
     began = next((number for number, run in enumerate(runs) if run.met), len(runs))
-    older = [
-        run
-        for number, run in enumerate(runs)
-        if not run.met and (number < began or run.count >= LEAST_RECORDS)
-    ]
+    without = ((number, run) for number, run in enumerate(runs) if not run.met)
+    older = [run for number, run in without if number < began or run.count >= LEAST_RECORDS]
     if older:
         found = {
             "record_count": sum(run.count for run in older),
@@ -163,7 +160,7 @@ class KeyJoin:
         self.first_keyed = self.last_keyed = -1
         self.keyed_count = 0
 
-    def add(self, batch: RecordBatch, rows: LogRows) -> None:
+    def add(self, batch: RecordBatch, rows: LiveRows) -> None:
         """Merge a batch; `rows` are the same."""
         found = self._join.add(batch, rows.base_offset)
         tagged, untagged = self._join.tagged, self._join.untagged
@@ -194,7 +191,7 @@ class KeyJoin:
         self.last_keyed = last
 
     def _mismatch(
-        self, found: Mismatches, number: int, rows: LogRows, required: Longs, missing: Longs, other: Longs
+        self, found: Mismatches, number: int, rows: LiveRows, required: Longs, missing: Longs, other: Longs
     ) -> None:
         code = int(found.code[number])
         first, end, count = int(found.number[number]), int(found.number_end[number]), int(found.count[number])
@@ -247,7 +244,7 @@ class KeyJoin:
             )
 
     def _runs(
-        self, rows: LogRows, keyed: Longs, counts: Longs, tagged: Flags, missing: Longs, other: Longs
+        self, rows: LiveRows, keyed: Longs, counts: Longs, tagged: Flags, missing: Longs, other: Longs
     ) -> None:
         """Keyed records without any entry as runs; those with some entries as findings.
 

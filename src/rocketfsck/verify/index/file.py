@@ -83,17 +83,14 @@ class HeaderCheck:
                 reason = fill_numbers(
                     CUT_OFF, first=reader.last_entry + 1, last=stated, count=stated - reader.last_entry
                 )
-            self.collector.find(
-                RuleName.INDEX_LENGTH,
-                Where(self.relative, min(reader.size, expected_size), expected_size),
-                {
-                    "size": reader.size,
-                    "reason": reason,
-                    "first_lost_entry": reader.last_entry + 1 if lost else None,
-                    "last_lost_entry": stated if lost else None,
-                },
-                {"size": expected_size},
-            )
+            facts: Facts = {
+                "size": reader.size,
+                "reason": reason,
+                "first_lost_entry": reader.last_entry + 1 if lost else None,
+                "last_lost_entry": stated if lost else None,
+            }
+            where = Where(self.relative, min(reader.size, expected_size), expected_size)
+            self.collector.find(RuleName.INDEX_LENGTH, where, facts, {"size": expected_size})
         doubt = None
         if header.index_count < 0 or stated >= reader.entry_count:
             doubt = f"outside 0 to {reader.entry_count}"
@@ -121,15 +118,9 @@ class HeaderCheck:
         header, collector = self.reader.header, self.collector
         counted = used_slots <= header.hash_slot_count <= self.used
         if not self.cut and not counted:
-            collector.find(
-                RuleName.INDEX_SLOT_COUNT,
-                header_place(self.relative, "hashSlotCount"),
-                {
-                    "hash_slot_count": header.hash_slot_count,
-                    "slot_count": used_slots,
-                    "entry_count": self.used,
-                },
-            )
+            counts = {"hash_slot_count": header.hash_slot_count, "slot_count": used_slots}
+            where = header_place(self.relative, "hashSlotCount")
+            collector.find(RuleName.INDEX_SLOT_COUNT, where, {**counts, "entry_count": self.used})
         first, last = ends_of(self.reader, self.used)
         self._field("beginPhyOffset", header.begin_physical_offset, first)
         if not self.cut:
@@ -414,10 +405,5 @@ class _Pointing:
     def values(self) -> tuple[int, int, int, int, int, int]:
         """The fields of an IndexExtent after its ends."""
         missing, beyond = self.first.get("missing", (0, 0)), self.first.get("beyond", (0, 0))
-        return (
-            self.count.get("expired", 0),
-            self.count.get("missing", 0),
-            missing[0],
-            self.count.get("beyond", 0),
-            *beyond,
-        )
+        expired, count, further = (self.count.get(name, 0) for name in ("expired", "missing", "beyond"))
+        return expired, count, missing[0], further, *beyond

@@ -131,18 +131,14 @@ def _slot_counts(indexes: Results) -> Findings:
     counts = [_kind(index_facts(result).hash_slot_count, result.summary) for result in whole]
     change = _upgrade(counts)
     for number, (result, count) in enumerate(zip(whole, counts, strict=True)):
-        if _fits(count, number, change) and count is not Count.BOTH:
+        fits = _fits(count, number, change)
+        if fits and count is not Count.BOTH:
             continue
-        rule = RuleName.INDEX_SLOT_COUNT_KIND
-        if _fits(count, number, change):
-            rule = RuleName.INDEX_SLOT_COUNT_MIXED
-        extent = result.summary
-        found = {
-            "hash_slot_count": index_facts(result).hash_slot_count,
-            "slot_count": extent.slot_count,
-            "entry_count": extent.entry_count,
-        }
-        yield Finding(rule, header_place(index_facts(result).file, "hashSlotCount"), found)
+        rule = RuleName.INDEX_SLOT_COUNT_MIXED if fits else RuleName.INDEX_SLOT_COUNT_KIND
+        extent, facts = result.summary, index_facts(result)
+        held = {"slot_count": extent.slot_count, "entry_count": extent.entry_count}
+        found = {"hash_slot_count": facts.hash_slot_count, **held}
+        yield Finding(rule, header_place(facts.file, "hashSlotCount"), found)
 
 
 def _kind(value: int, extent: IndexExtent) -> Count:
@@ -269,12 +265,8 @@ def _entries(reader: IndexReader, used: int) -> _Sample:
     joined: Columns = np.concatenate(columns)
     number: dtypes.Longs = np.concatenate(numbers).astype(np.int64)
     sound = np.flatnonzero(joined["keyHash"] >= 0)
-    return _Sample(
-        number[sound],
-        joined["keyHash"][sound].astype(np.int64),
-        joined["phyOffset"][sound].astype(np.int64),
-        looked / used,
-    )
+    hashes, offsets = (joined[name][sound].astype(np.int64) for name in ("keyHash", "phyOffset"))
+    return _Sample(number[sound], hashes, offsets, looked / used)
 
 
 def _pieces(start: int, total: int) -> Iterator[tuple[int, int]]:

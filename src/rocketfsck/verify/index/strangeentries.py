@@ -34,7 +34,7 @@ from rocketfsck.store.elsewhere import writes_more_entries
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Findings, Where
 from rocketfsck.verify.index.entryfeed import entry_place, split_number
-from rocketfsck.verify.log.regions import LogRows
+from rocketfsck.verify.log.regions import LiveRows
 
 LOOK_LIMIT = 1 << 18
 """Entries of one batch that are looked at: more can only be made by hand."""
@@ -82,7 +82,7 @@ class OddEntries:
     long: Longs
 
 
-def read_odd(store: Store, found: Mismatches, chosen: Longs, rows: LogRows, run_limit: int) -> OddEntries:
+def read_odd(store: Store, found: Mismatches, chosen: Longs, rows: LiveRows, run_limit: int) -> OddEntries:
     """Read the entries of these mismatches, file by file in the order in which the files appear.
 
     A mismatch of more than `run_limit` entries is not read; nor are those beyond LOOK_LIMIT.
@@ -126,7 +126,7 @@ def extras_of(found: Mismatches, odd: OddEntries) -> tuple[Extras, Longs]:
 
 
 def extras_from_bytes(
-    store: Store, rows: LogRows, odd: OddEntries, chosen: Longs, run_limit: int
+    store: Store, rows: LiveRows, odd: OddEntries, chosen: Longs, run_limit: int
 ) -> tuple[Extras, Longs]:
     """As `extras_of`, for the records `chosen` (rows in order): from all entries around theirs.
 
@@ -250,7 +250,7 @@ class StrangeEntries:
         self._odd = 0
         self.seen = 0
 
-    def take(self, found: Mismatches, rows: LogRows) -> tuple[Flags, Longs]:
+    def take(self, found: Mismatches, rows: LiveRows) -> tuple[Flags, Longs]:
         """Which of the mismatches are regular odd entries; the rows of their records."""
         code = found.code
         is_odd = (code == EntryCode.HASH) | (code == EntryCode.EXTRA)
@@ -276,7 +276,7 @@ class StrangeEntries:
         self._keep(extras, kept, rows)
         return regular & ~spoiled, kept
 
-    def _extras(self, found: Mismatches, odd: OddEntries, rows: LogRows) -> Extras:
+    def _extras(self, found: Mismatches, odd: OddEntries, rows: LiveRows) -> Extras:
         """Entries beyond those of the keys; none of records that have a key without an entry."""
         change = np.zeros(rows.count + 1, np.int64)
         missing = found.code == EntryCode.ENTRY_MISSING
@@ -292,7 +292,7 @@ class StrangeEntries:
         bad = (odd.row[~odd.sound & ~odd.repeated], found.row[odd.long], unmet)
         return extras.only(~np.isin(extras.row, np.concatenate(bad)))
 
-    def _keep(self, extras: Extras, records: Longs, rows: LogRows) -> None:
+    def _keep(self, extras: Extras, records: Longs, rows: LiveRows) -> None:
         """Write down a row for each of these records, as many as there is room for."""
         mine, first, count = np.unique(extras.row, return_index=True, return_counts=True)
         distinct = np.bincount(np.unique(pairs(extras.row, extras.key)) >> KEY_BITS, minlength=rows.count)

@@ -31,7 +31,7 @@ from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.log.live import RECENT_COUNT, believable
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
-from rocketfsck.verify.log.regions import LogRows
+from rocketfsck.verify.log.regions import LiveRows
 from rocketfsck.verify.tasks.task import Collector, add_rows
 
 BORN_TOLERANCE = 600_000
@@ -56,7 +56,7 @@ class Clocks:
     _host: tuple[int, str] | None = None
     _hosts: tuple[Where, str, str, int] | None = None
 
-    def take(self, rows: LogRows, reader: FileReader) -> None:
+    def take(self, rows: LiveRows, reader: FileReader) -> None:
         """Go on by the rows of a batch (at least one)."""
         times = rows["store_timestamp"]
         before = np.empty(len(times), np.int64)
@@ -83,7 +83,7 @@ class Clocks:
         self.oldest = low if self.oldest is None else min(self.oldest, low)
         self.newest = high if self.newest is None else max(self.newest, high)
 
-    def _take_hosts(self, rows: LogRows, reader: FileReader) -> None:
+    def _take_hosts(self, rows: LiveRows, reader: FileReader) -> None:
         host = rows["store_host"]
         changes = np.flatnonzero(host[1:] != host[:-1]) + 1
         if self._host is None:
@@ -117,7 +117,7 @@ class Clocks:
 
 
 def _worst(
-    known: tuple[Where, int, int] | None, rows: LogRows, amounts: dtypes.Longs, limit: int
+    known: tuple[Where, int, int] | None, rows: LiveRows, amounts: dtypes.Longs, limit: int
 ) -> tuple[Where, int, int] | None:
     found = np.flatnonzero(amounts > limit)
     if not len(found):
@@ -128,7 +128,7 @@ def _worst(
     return known[0], max(known[1], largest), known[2] + len(found)
 
 
-def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
+def host_text(rows: LiveRows, reader: FileReader, row: int) -> str:
     """The storeHost of a record as `address:port`."""
     sys_flag = int(rows["sys_flag"][row])
     start = int(rows["pos"][row]) + columns.store_host_place(sys_flag)
@@ -157,7 +157,7 @@ class BodyCheck:
         self._collector = collector
         self._skipped: dict[str, tuple[Where, int, str]] = {}
 
-    def take(self, rows: LogRows) -> None:
+    def take(self, rows: LiveRows) -> None:
         """Check the bodies of a batch whose CRC is sound."""
         sound = (rows["faults"] & int(Fault.BODY_CRC)) == 0
         packed = ((rows["sys_flag"] & magic.COMPRESSED) != 0) & (rows["body_size"] > 0) & sound
@@ -176,7 +176,7 @@ class BodyCheck:
             found: Facts = {"codec": codec, "reason": reason, "record_count": count}
             self._collector.find(RuleName.RECORD_BODY_NOT_DECOMPRESSED, where, found, count=count)
 
-    def _body(self, rows: LogRows, row: int) -> None:
+    def _body(self, rows: LiveRows, row: int) -> None:
         kind = (int(rows["sys_flag"][row]) & magic.COMPRESSION_TYPE_MASK) >> magic.COMPRESSION_TYPE_SHIFT
         codec = CODECS.get(kind)
         if codec is None:
@@ -198,7 +198,7 @@ class BodyCheck:
         for start in range(pos, pos + size, CHUNK_SIZE):
             yield self._reader.read(start, min(CHUNK_SIZE, pos + size - start))
 
-    def _counts(self, rows: LogRows, row: int) -> bool:
+    def _counts(self, rows: LiveRows, row: int) -> bool:
         """Whether an inner batch's items fill its body and are INNER_NUM."""
         size, number = max(int(rows["body_size"][row]), 0), int(rows["batch_size"][row])
         if size > MAX_BODY_SIZE or not 0 < number <= MAX_ITEM_COUNT:

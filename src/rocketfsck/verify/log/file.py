@@ -34,7 +34,7 @@ from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import KeyJoin
 from rocketfsck.verify.log.bodies import BodyCheck, Clocks
 from rocketfsck.verify.log.recordrules import check_faults, check_version
-from rocketfsck.verify.log.regions import LogRows, RegionJudge
+from rocketfsck.verify.log.regions import LiveRows, RegionJudge
 from rocketfsck.verify.log.result import LogResult, LogSummary, QueueSpan, extended
 from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
 from rocketfsck.verify.queues.unitranges import MAX_NAMES, KnownQueues, UnitRanges
@@ -137,7 +137,7 @@ class _LogWalk:
             batch.cut(seam)
             if not seam:
                 return
-        rows = LogRows(batch, self.table, self.file.relative, self.base)
+        rows = LiveRows(batch, self.table, self.file.relative, self.base)
         self.tracker.take(found, rows.physical)
         self._rows(batch, rows, found)
 
@@ -145,7 +145,7 @@ class _LogWalk:
         self.unfollowed_count += int(np.count_nonzero(batch["queue_index"] < 0))
         return self.tracker.look_at(batch, len(self.table))
 
-    def _rows(self, batch: RecordBatch, rows: LogRows, found: QueueRows) -> None:
+    def _rows(self, batch: RecordBatch, rows: LiveRows, found: QueueRows) -> None:
         """Everything that is checked of live records."""
         self.run_count += rows.count
         last = rows.count - 1
@@ -169,7 +169,7 @@ class _LogWalk:
         levels = batch["delay_level"][dispatches.row]
         return np.where(((traits & wanted) == wanted) & (levels > 0), levels, 0).astype(np.int64)
 
-    def _queue_offsets(self, rows: LogRows, found: QueueRows) -> None:
+    def _queue_offsets(self, rows: LiveRows, found: QueueRows) -> None:
         kept = found.row < rows.count
         skipping = found.skipping & kept
         if skipping.any() or self.fence_offset is None:
@@ -198,7 +198,7 @@ class _LogWalk:
             self.max_offsets = wider
         np.maximum.at(self.max_offsets, found.queue[kept], found.following[kept])
 
-    def _find_fence(self, rows: LogRows) -> None:
+    def _find_fence(self, rows: LiveRows) -> None:
         """Find the first filler record of the file, which a repair put in place of lost ones."""
         if self.fence_offset is not None:
             return
@@ -209,7 +209,7 @@ class _LogWalk:
                 self.fence_offset = int(rows.physical[np.argmax(rolled_back & (queues == number))])
                 return
 
-    def _is_fenced(self, rows: LogRows, found: QueueRows, skipping: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _is_fenced(self, rows: LiveRows, found: QueueRows, skipping: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Whether queue offsets are skipped behind filler, in a queue whose units tell the loss (XR015), or
         which has rows of a database."""
         fenced = np.zeros(len(skipping), np.bool_)
@@ -225,7 +225,7 @@ class _LogWalk:
             fenced[at] = behind and is_known
         return fenced
 
-    def _prepared(self, rows: LogRows) -> None:
+    def _prepared(self, rows: LiveRows) -> None:
         """Committed messages whose half message is not in the batch wait for a look at the file."""
         committed = np.flatnonzero((rows["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_COMMIT)
         if not len(committed):
@@ -251,7 +251,7 @@ class _LogWalk:
                     found: Facts = {"prepared_transaction_offset": offset, "reason": reason}
                     self.collector.find(RuleName.PREPARED_RECORD_MISSING, where, found)
 
-    def _multi_dispatch(self, rows: LogRows) -> None:
+    def _multi_dispatch(self, rows: LiveRows) -> None:
         """Lists of further queues that a broker cannot use, although some brokers write them."""
         for row in np.flatnonzero((rows["faults"] & int(Fault.MULTI_DISPATCH)) != 0).tolist():
             size = max(int(rows["properties_size"][row]), 0)
@@ -275,11 +275,8 @@ class _LogWalk:
         for rule, (where, count) in self.once.items():
             self.collector.find(rule, where, {"record_count": count})
         if self.unfollowed_count:
-            self.collector.find(
-                RuleName.QUEUES_NOT_FOLLOWED,
-                Where(self.file.relative),
-                {"record_count": self.unfollowed_count},
-            )
+            where, found = Where(self.file.relative), {"record_count": self.unfollowed_count}
+            self.collector.find(RuleName.QUEUES_NOT_FOLLOWED, where, found)
         units, rows = self.units.finish(np.flatnonzero(self.tracker.first != UNKNOWN))
         judge, size = self.judge, self.reader.size
         live_end = judge.live_end
@@ -290,22 +287,15 @@ class _LogWalk:
             self.base, size, live_end, bad, spans, units, entries, self.fence_offset, self.skipped
         )
         checked = Checked(1, size, judge.live_count, entry_count=0)
-        return LogResult(
-            self.collector.findings,
-            self.collector.counts,
-            checked,
-            (self._facts(units, rows),),
-            summary,
-            asked=self.collector.asked,
-        )
+        facts, taken = (self._facts(units, rows),), self.collector
+        return LogResult(taken.findings, taken.counts, checked, facts, summary, asked=taken.asked)
 
     def _spans(self, rows: dtypes.Longs) -> QueueSpan:
         columns = [np.full(len(rows), UNKNOWN, np.int64) for _ in range(3)]
         tracker = self.tracker
         known = rows < len(tracker.first)
-        for column, source in zip(
-            columns, (tracker.first, tracker.following, tracker.first_physical), strict=True
-        ):
+        sources = (tracker.first, tracker.following, tracker.first_physical)
+        for column, source in zip(columns, sources, strict=True):
             column[known] = source[rows[known]]
         return QueueSpan(*columns)
 
@@ -315,15 +305,9 @@ class _LogWalk:
         # A queue whose units were all met ends no earlier than the log says.
         missed = distinct(units.missed[:, 0])
         missed = missed[rows[missed] < len(self.max_offsets)]
-        ends = [
-            QueueEnd(topic, queue_id, max_offset)
-            for (topic, queue_id), max_offset in zip(
-                units.names(self.context.store, missed.tolist()),
-                self.max_offsets[rows[missed]].tolist(),
-                strict=True,
-            )
-            if max_offset >= 0
-        ]
+        names = units.names(self.context.store, missed.tolist())
+        ends = self.max_offsets[rows[missed]].tolist()
+        queue_ends = (QueueEnd(*name, end) for name, end in zip(names, ends, strict=True) if end >= 0)
         return LogFacts(
             file=self.file.relative,
             start_offset=self.base,
@@ -338,7 +322,7 @@ class _LogWalk:
             ends_with_blank=judge.ends_with_blank,
             damaged=judge.damaged,
             regions=totals,
-            queue_ends=tuple(ends),
+            queue_ends=tuple(queue_ends),
         )
 
 

@@ -44,7 +44,7 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
-from rocketfsck.verify.log.regions import LogRows, add_runs, no_facts
+from rocketfsck.verify.log.regions import LiveRows, add_runs, no_facts
 from rocketfsck.verify.tasks.task import Collector, add_rows
 
 TARGETS = (b"REAL_TOPIC", b"REAL_QID")
@@ -58,7 +58,7 @@ _HALF = HALF_TOPIC.encode()
 _CRC_HEAD = np.frombuffer(CRC32.encode() + b"\x01", np.uint8)
 
 
-def check_targets(rows: LogRows, reader: FileReader, collector: Collector) -> None:
+def check_targets(rows: LiveRows, reader: FileReader, collector: Collector) -> None:
     """Waiting records that do not say where they go: no broker can deliver them."""
     waiting = np.flatnonzero(_is_waiting(rows))
     if not len(waiting):
@@ -69,7 +69,7 @@ def check_targets(rows: LogRows, reader: FileReader, collector: Collector) -> No
     add_rows(collector, rule, rows.relative, either, lambda at: rows.place(int(waiting[at])), missing, {})
 
 
-def misplaced_crcs(rows: LogRows, flagged: Flags, reader: FileReader) -> Flags:
+def misplaced_crcs(rows: LiveRows, flagged: Flags, reader: FileReader) -> Flags:
     """Which of the flagged rows have their property CRC elsewhere than in their last 20 bytes."""
     misplaced = np.zeros(len(flagged), np.bool_)
     numbers = np.flatnonzero(flagged)
@@ -80,7 +80,7 @@ def misplaced_crcs(rows: LogRows, flagged: Flags, reader: FileReader) -> Flags:
     return misplaced
 
 
-def _is_waiting(rows: LogRows) -> Flags:
+def _is_waiting(rows: LiveRows) -> Flags:
     found: Flags = (rows["traits"] & int(Trait.SCHEDULE_TOPIC)) != 0
     maybe = np.flatnonzero((rows["topic_size"] == len(_HALF)) & (rows["queue_index"] >= 0))
     if len(maybe):
@@ -92,7 +92,7 @@ def _is_waiting(rows: LogRows) -> Flags:
     return found
 
 
-def have_property(rows: LogRows, numbers: Longs, name: bytes, reader: FileReader) -> Flags:
+def have_property(rows: LiveRows, numbers: Longs, name: bytes, reader: FileReader) -> Flags:
     """Which rows have a property of this name that is not empty."""
     start = rows["properties_pos"][numbers].astype(np.int64)
     size = np.maximum(rows["properties_size"][numbers].astype(np.int64), 0)
@@ -137,27 +137,29 @@ class HeaderRule:
 
     rule: str
     column: str
-    broken: Callable[[Longs, LogRows, FileReader], Flags]
+    broken: Callable[[Longs, LiveRows, FileReader], Flags]
     field: str = ""
 
 
-def _lacks_inner_number(flags: Longs, rows: LogRows, _: FileReader) -> Flags:
-    return ((flags & BATCH_FLAGS) != 0) & ((rows["traits"] & int(Trait.INNER_BATCH)) == 0)
+def _lacks_inner_number(flags: Longs, rows: LiveRows, _: FileReader) -> Flags:
+    broken: Flags = ((flags & BATCH_FLAGS) != 0) & ((rows["traits"] & int(Trait.INNER_BATCH)) == 0)
+    return broken
 
 
-def _plain_with_prepared(offsets: Longs, rows: LogRows, _: FileReader) -> Flags:
-    return (offsets > 0) & ((rows["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_NOT)
+def _plain_with_prepared(offsets: Longs, rows: LiveRows, _: FileReader) -> Flags:
+    broken: Flags = (offsets > 0) & ((rows["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_NOT)
+    return broken
 
 
-def _never_prepared(flags: Longs, rows: LogRows, reader: FileReader) -> Flags:
-    broken = (flags & magic.TRANSACTION_MASK) == magic.TRANSACTION_COMMIT
+def _never_prepared(flags: Longs, rows: LiveRows, reader: FileReader) -> Flags:
+    broken: Flags = (flags & magic.TRANSACTION_MASK) == magic.TRANSACTION_COMMIT
     for name in TRANSACTION_PROPERTIES:
         committed = np.flatnonzero(broken)
         broken[committed] = ~have_property(rows, committed, name, reader)
     return broken
 
 
-def _outside(least: int, most: int) -> Callable[[Longs, LogRows, FileReader], Flags]:
+def _outside(least: int, most: int) -> Callable[[Longs, LiveRows, FileReader], Flags]:
     """Whether the values of a column are not between these, which are sound."""
     return lambda values, _rows, _reader: (values < least) | (values > most)
 
@@ -175,7 +177,7 @@ HEADER_RULES: tuple[HeaderRule, ...] = (
 )
 
 
-def check_headers(rows: LogRows, reader: FileReader, collector: Collector) -> None:
+def check_headers(rows: LiveRows, reader: FileReader, collector: Collector) -> None:
     """Add what these rules find in a batch's rows. Raises StoreError where properties cannot be read."""
     for rule in HEADER_RULES:
         flags = rule.broken(rows[rule.column], rows, reader)
@@ -183,14 +185,14 @@ def check_headers(rows: LogRows, reader: FileReader, collector: Collector) -> No
             add_runs(collector, rule.rule, rows, flags, partial(_value, rule, rows))
 
 
-def _value(rule: HeaderRule, rows: LogRows, row: int) -> Facts:
+def _value(rule: HeaderRule, rows: LiveRows, row: int) -> Facts:
     value = int(rows[rule.column][row])
     return {"field": rule.field, "value": value} if rule.field else {rule.column: value}
 
 
 CRC_READ_SIZE = 1 << 20
 
-FactsOf = Callable[[LogRows, int], Facts]
+FactsOf = Callable[[LiveRows, int], Facts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,18 +223,18 @@ _TOPIC = (
 )
 
 
-def _nothing(rows: LogRows, row: int) -> Facts:
+def _nothing(rows: LiveRows, row: int) -> Facts:
     del rows, row
     return {}
 
 
-def _negative(rows: LogRows, row: int) -> Facts:
+def _negative(rows: LiveRows, row: int) -> Facts:
     faults = int(rows["faults"][row])
     field, column = next((name, column) for bit, name, column in _NEGATIVE if faults & bit)
     return {"field": field, "value": int(rows[column][row])}
 
 
-def _topic(rows: LogRows, row: int) -> Facts:
+def _topic(rows: LiveRows, row: int) -> Facts:
     faults = int(rows["faults"][row])
     return {"reason": next(text for bit, text in _TOPIC if faults & bit)}
 
@@ -275,7 +277,7 @@ FAULT_RULES: tuple[FaultRule, ...] = (
 )
 
 
-def check_version(rows: LogRows, store: Store, once: dict[str, tuple[Where, int]]) -> None:
+def check_version(rows: LiveRows, store: Store, once: dict[str, tuple[Where, int]]) -> None:
     """Records that the broker whose version was given does not know. An inferred version knows them all."""
     if store.dialect.v2_allowed or not store.dialect_evidence.given:
         return
@@ -286,7 +288,7 @@ def check_version(rows: LogRows, store: Store, once: dict[str, tuple[Where, int]
 
 
 def check_faults(
-    rows: LogRows, reader: FileReader, collector: Collector, once: dict[str, tuple[Where, int]]
+    rows: LiveRows, reader: FileReader, collector: Collector, once: dict[str, tuple[Where, int]]
 ) -> None:
     """Turn the scan's faults into findings; `once` gathers first place and count of the common ones."""
     check_targets(rows, reader, collector)
@@ -312,11 +314,11 @@ def check_faults(
         add_runs(collector, rule.rule, rows, flags, partial(rule.found, rows), crc)
 
 
-def _expected_crc(rows: LogRows, reader: FileReader, row: int) -> Facts:
+def _expected_crc(rows: LiveRows, reader: FileReader, row: int) -> Facts:
     return {"crc": _body_crc(rows, reader, row)}
 
 
-def _body_crc(rows: LogRows, reader: FileReader, row: int) -> int:
+def _body_crc(rows: LiveRows, reader: FileReader, row: int) -> int:
     pos, size = int(rows["body_pos"][row]), max(int(rows["body_size"][row]), 0)
     value = 0
     for start in range(pos, pos + size, CRC_READ_SIZE):

@@ -78,7 +78,7 @@ def odd_copies(
 
 
 @dataclass(slots=True)
-class LogRows:
+class LiveRows:
     """The records of a batch of the file `relative`, which begins at `base_offset`.
 
     Good only until the scan continues: the columns are views of the batch.
@@ -118,15 +118,9 @@ class LogRows:
         """Where a record is, or the run of records from `row` to `last_row`."""
         last = row if last_row is None else last_row
         pos, end = int(self["pos"][row]), int(self["pos"][last]) + int(self["total_size"][last])
-        return Where(
-            self.relative,
-            pos,
-            end,
-            physical_offset=self.base_offset + pos,
-            topic=self.topic(row),
-            queue_id=int(self["queue_id"][row]),
-            queue_offset=int(self["queue_offset"][row]),
-        )
+        queue_id, queue_offset = int(self["queue_id"][row]), int(self["queue_offset"][row])
+        place = (pos, end, self.base_offset + pos)
+        return Where(self.relative, *place, self.topic(row), queue_id, queue_offset)
 
 
 def no_facts(row: int) -> Facts:
@@ -138,7 +132,7 @@ def no_facts(row: int) -> Facts:
 def add_runs(
     collector: Collector,
     rule: str,
-    rows: LogRows,
+    rows: LiveRows,
     flags: Flags,
     found: Callable[[int], Facts] = no_facts,
     expected: Callable[[int], Facts] = no_facts,

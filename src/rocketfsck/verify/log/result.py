@@ -168,9 +168,8 @@ def _merge(context: Context, logs: Results) -> Findings:
             yield _blank_missing(log, _file_facts(later).file)
         if not _live(log) or not _has_queues(log):  # filler in place of a file does not continue the log
             continue
-        adjacent = (
-            before is not None and before.summary.start_offset + before.summary.size == facts.start_offset
-        )
+        end = None if before is None else before.summary.start_offset + before.summary.size
+        adjacent = end == facts.start_offset
         if fence is None:
             fence = log.summary.fence_offset
         yield from _queue_offsets(context, log, following, adjacent, known, fence)
@@ -195,9 +194,8 @@ def _has_queues(log: TaskResult) -> bool:
 
 def _blank_missing(log: TaskResult, next_file: str) -> Finding:
     summary, facts = log.summary, _file_facts(log)
-    where = Where(
-        facts.file, summary.live_end, summary.size, physical_offset=summary.start_offset + summary.live_end
-    )
+    end = summary.live_end
+    where = Where(facts.file, end, summary.size, summary.start_offset + end)
     return Finding(RuleName.BLANK_MISSING, where, {"next_file": next_file})
 
 
@@ -258,14 +256,7 @@ def _queue_offsets(
         explained = not adjacent or (fence is not None and fence < physical)
         if rule == RuleName.QUEUE_OFFSET_GAP and explained and (known is None or name in known):
             continue
-        where = Where(
-            facts.file,
-            physical - facts.start_offset,
-            physical_offset=physical,
-            topic=name[0],
-            queue_id=name[1],
-            queue_offset=first,
-        )
+        where = Where(facts.file, physical - facts.start_offset, None, physical, name[0], name[1], first)
         yield Finding(rule, where, {"queue_offset": first}, {"queue_offset": expected})
 
 
@@ -333,18 +324,10 @@ def _is_regular(summary: LogSummary) -> bool:
     """Whether units and entries are at their places, as far as they are there."""
     units, entries = summary.units, summary.entries
     strange = entries.strange
-    return not (
-        len(units.shifted)
-        or units.not_kept_count
-        or len(entries.loose)
-        or entries.not_kept_count
-        or len(strange.rows)
-        or strange.further_count
-        or strange.unseen_count
-        or strange.odd_count
-        or summary.skipped
-        or summary.fence_offset is not None
-    )
+    odd_rows = len(units.shifted) + len(entries.loose) + len(strange.rows)
+    odd_counts = strange.further_count + strange.unseen_count + strange.odd_count
+    not_kept = units.not_kept_count + entries.not_kept_count
+    return not (odd_rows or odd_counts or not_kept or summary.skipped) and summary.fence_offset is None
 
 
 def extended(known: TaskResult, new: LogResult) -> LogResult | None:
@@ -365,13 +348,8 @@ def extended(known: TaskResult, new: LogResult) -> LogResult | None:
     if regions is None or spans is None or not _in_time(before, after):
         return None
     queues, units = spans
-    summary = replace(
-        own,
-        live_end=max(old.live_end, own.live_end),
-        queues=queues,
-        units=units,
-        entries=_entries(old.entries, own.entries),
-    )
+    live_end, entries = max(old.live_end, own.live_end), _entries(old.entries, own.entries)
+    summary = replace(own, live_end=live_end, queues=queues, units=units, entries=entries)
     checked = replace(new.checked, record_count=known.checked.record_count + new.checked.record_count)
     rules = {**known.asked, **new.asked}
     asked = {rule: known.asked.get(rule, 0) + new.asked.get(rule, 0) for rule in rules}

@@ -417,13 +417,8 @@ def _delays(context: Context, logs: Results) -> Findings:
             agreed = max(waits, key=lambda wait: waits[wait][0])
             _, number, index, _ = waits[agreed]
             queue = context.store.queues[number]
-            where = unit_place(queue, index)
-            yield Finding(
-                RuleName.DELAY_LEVELS_INFERRED,
-                where,
-                {"level": level, "delay_ms": agreed},
-                {"delay_ms": usual},
-            )
+            where, found = unit_place(queue, index), {"level": level, "delay_ms": agreed}
+            yield Finding(RuleName.DELAY_LEVELS_INFERRED, where, found, {"delay_ms": usual})
         for wait, (count, number, index, offset) in sorted(waits.items()):
             if wait != agreed:
                 where = unit_place(context.store.queues[number], index, 1, offset)

@@ -266,13 +266,8 @@ class _QueueWalk:
             tail = reader.read((file.start_offset or 0) + file.size - rest, rest)
             if any(tail):
                 self.broken = True
-                place = Where(
-                    file.relative,
-                    file.size - rest,
-                    file.size,
-                    topic=self.queue.topic,
-                    queue_id=self.queue.queue_id,
-                )
+                start, name = file.size - rest, (self.queue.topic, self.queue.queue_id)
+                place = Where(file.relative, start, file.size, None, *name)
                 self.collector.find(RuleName.UNIT_PARTIAL, place, {"byte_count": rest})
         if len(reader.files) > 1 and self.shape.unit_count:
             last = reader.files[-1]

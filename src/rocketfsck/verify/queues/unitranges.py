@@ -142,12 +142,8 @@ class UnitRooms:
         """
         numbers, units = queue[starts], np.zeros(len(queue), UNIT_DTYPE)
         least, most = np.minimum.reduceat(index, starts), np.maximum.reduceat(index, starts)
-        fits = (
-            (numbers >= 0)
-            & (numbers < len(self._first))
-            & (least >= 0)
-            & (most - least < self.room - self.room // BEFORE)
-        )
+        fits = (numbers >= 0) & (numbers < len(self._first)) & (least >= 0)
+        fits &= most - least < self.room - self.room // BEFORE
         groups = np.flatnonzero(fits)
         numbers, least, most = numbers[groups], least[groups], most[groups]
         with self._lock:
@@ -260,12 +256,9 @@ def judge_shifted(store: Store, number: int, rows: Sequence[Sequence[int]], skip
 
 def shifted(store: Store, number: int, row: Sequence[int], shift: int) -> Finding:
     """The finding on units that are `shift` places away from their own."""
-    return Finding(
-        RuleName.UNIT_SHIFTED,
-        unit_place(store.queues[number], row[AT], row[COUNT], row[OFFSET]),
-        {"first_queue_offset": row[FIRST], "last_queue_offset": row[LAST], "shift": shift},
-        count=row[COUNT],
-    )
+    where = unit_place(store.queues[number], row[AT], row[COUNT], row[OFFSET])
+    found = {"first_queue_offset": row[FIRST], "last_queue_offset": row[LAST], "shift": shift}
+    return Finding(RuleName.UNIT_SHIFTED, where, found, count=row[COUNT])
 
 
 class CountedOnce:

@@ -296,11 +296,8 @@ def _queue_state(
     went_on = before is not None and before.known is not None and _name(before) not in due.queues
     time = before.read_timestamp if before is not None and went_on else context.now_timestamp
     try:
-        proofs = tuple(
-            _unit_proofs(
-                queue, known, {} if before is None else {proof.file: proof for proof in before.proofs}
-            )
-        )
+        proven_before = {} if before is None else {proof.file: proof for proof in before.proofs}
+        proofs = tuple(_unit_proofs(queue, known, proven_before))
     except StoreError:
         known, proofs = None, ()
     return since_state.KnownQueue(queue.topic, queue.queue_id, queue.kind, time, known, proofs)

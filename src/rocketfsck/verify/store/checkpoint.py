@@ -168,10 +168,8 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Find
     whole = all(value > 0 for value in _STARTS.unpack_from(data)) if sound else False
     kinds = [_kind(store, value, known, whole) if sound else None for _, value in fields]
     if None in kinds:
-        where = Where(file.relative, first, end)
-        yield Finding(
-            RuleName.CHECKPOINT_TAIL, where, {"bytes_hex": data[first : min(end, first + 16)].hex()}
-        )
+        found = {"bytes_hex": data[first : min(end, first + 16)].hex()}
+        yield Finding(RuleName.CHECKPOINT_TAIL, Where(file.relative, first, end), found)
         return
     for (pos, value), kind in zip(fields, kinds, strict=True):
         where = Where(file.relative, pos, pos + _LONG.size)
@@ -328,12 +326,8 @@ def _check_logics_offset(store: Store, file: StoreFile, checkpoint: Checkpoint, 
     value, name = checkpoint.logics_physical_offset, "logicsPhysicalOffset"
     start = store.commitlog.start_offset
     end = known.end_offset if known.complete else store.commitlog.end_offset
-    if (
-        name not in store.dialect.checkpoint_fields
-        or start is None
-        or end is None
-        or has_log_elsewhere(store)
-    ):
+    is_written = name in store.dialect.checkpoint_fields and not has_log_elsewhere(store)
+    if not is_written or start is None or end is None:
         return
     where = _field(file, name, physical_offset=value)
     if value >= max(end, 1):
@@ -348,13 +342,8 @@ def _check_index_time(
     full = [header for _, header in headers[:-1] if header is not None]
     expected = full[-1].end_timestamp if full else 0
     if checkpoint.index_msg_timestamp != expected:
-        where = _field(file, "indexMsgTimestamp")
-        yield Finding(
-            RuleName.CHECKPOINT_INDEX_TIME,
-            where,
-            {"value": checkpoint.index_msg_timestamp},
-            {"value": expected},
-        )
+        where, found = _field(file, "indexMsgTimestamp"), {"value": checkpoint.index_msg_timestamp}
+        yield Finding(RuleName.CHECKPOINT_INDEX_TIME, where, found, {"value": expected})
 
 
 def _check_abort(
@@ -377,9 +366,8 @@ def _check_abort(
             "end_timestamp": header.end_timestamp,
         }
         place = Where(index.relative, 0, index.size)
-        yield Finding(
-            RuleName.INDEX_FILE_DOOMED, place, found, {"index_msg_timestamp": checkpoint.index_msg_timestamp}
-        )
+        limit = {"index_msg_timestamp": checkpoint.index_msg_timestamp}
+        yield Finding(RuleName.INDEX_FILE_DOOMED, place, found, limit)
     yield from _predict_start(store, checkpoint)
 
 
@@ -397,14 +385,10 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Findings:
         written += head is not None
         if start == least > 0:
             break  # looked at as many files as it does
-        if (
-            head is not None
-            and head.store_timestamp != 0
-            and checkpoint.covers(
-                head.physical_offset, head.store_timestamp, dialect.recovery_mark, index_safe=safe
-            )
-        ):
-            break
+        if head is not None and head.store_timestamp != 0:
+            place = head.physical_offset, head.store_timestamp
+            if checkpoint.covers(*place, dialect.recovery_mark, index_safe=safe):
+                break
         start -= 1
     chosen = files[max(start, 0)]
     where = Where(chosen.relative, physical_offset=chosen.start_offset)
@@ -416,9 +400,8 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Findings:
         "limit_timestamp": limit,
     }
     # A log of one file, and what was made in advance after it, is scanned whole in any case.
-    yield Finding(
-        RuleName.RECOVERY_SCANS_ALL if start < 0 and written > 1 else RuleName.RECOVERY_START, where, found
-    )
+    rule = RuleName.RECOVERY_SCANS_ALL if start < 0 and written > 1 else RuleName.RECOVERY_START
+    yield Finding(rule, where, found)
 
 
 def _index_safe(store: Store) -> bool:
@@ -436,9 +419,8 @@ def _check_lock(store: Store) -> Items:
         yield NotChecked(store.lock.relative, str(error), operational=True)
         return
     if not smallfiles.is_lock_content(data):
-        yield Finding(
-            RuleName.LOCK_CONTENT, Where(store.lock.relative, 0, len(data)), {"bytes_hex": data.hex()}
-        )
+        where = Where(store.lock.relative, 0, len(data))
+        yield Finding(RuleName.LOCK_CONTENT, where, {"bytes_hex": data.hex()})
 
 
 def _field(file: StoreFile, name: str, physical_offset: int | None = None) -> Where:

@@ -47,12 +47,8 @@ from rocketfsck.verify.tasks.task import Context, Known, capped
 
 def check_positions(store: Store, positions: dict[str, int]) -> Items:
     """`position-checkpoint`, else its .bak, whose content goes to `positions`."""
-    files = {
-        file.name: file
-        for other in store.others
-        if other.kind is OtherKind.COMPACTION_CHECKPOINT
-        for file in other.files
-    }
+    others = (other for other in store.others if other.kind is OtherKind.COMPACTION_CHECKPOINT)
+    files = {file.name: file for other in others for file in other.files}
     file, backup = files.get("position-checkpoint"), files.get("position-checkpoint.bak")
     for which in (file, backup):
         if which is None:
@@ -74,14 +70,11 @@ def check_files(queue: compaction.CompactedQueue) -> Findings:
         names = {file.name for file in other.files}
         for file in one.files:
             if file.name not in names:
-                yield Finding(
-                    RuleName.COMPACTION_FILE_ALONE, place_of(queue, file), {"missing": f"{side} file"}
-                )
+                alone = {"missing": f"{side} file"}
+                yield Finding(RuleName.COMPACTION_FILE_ALONE, place_of(queue, file), alone)
             if file.size != one.file_size:
-                size: Facts = {"size": file.size}
-                yield Finding(
-                    RuleName.COMPACTION_FILE_LENGTH, place_of(queue, file), size, {"size": one.file_size}
-                )
+                where, size, wanted = place_of(queue, file), {"size": file.size}, {"size": one.file_size}
+                yield Finding(RuleName.COMPACTION_FILE_LENGTH, where, size, wanted)
     for left in queue.leftovers:
         where = Where(left.relative, topic=queue.topic, queue_id=queue.queue_id)
         yield Finding(RuleName.COMPACTION_LEFTOVER, where, {"size": left.size})
@@ -95,9 +88,7 @@ def place_of(
     queue_offset: int | None = None,
 ) -> Where:
     """Where something in a file of a compacted queue is: positions in the file, and the queue offset."""
-    return Where(
-        file.relative, start, end, topic=queue.topic, queue_id=queue.queue_id, queue_offset=queue_offset
-    )
+    return Where(file.relative, start, end, None, queue.topic, queue.queue_id, queue_offset)
 
 
 MAX_KEYED = 8 << 20
@@ -241,10 +232,8 @@ class _CompactionWalk:
         """Units by themselves: constants, rising queue offsets, what ends them."""
         units, count = content.leading, content.count
         self.context.shared.ask(RuleName.COMPACTION_UNIT, count)
-        if content.end and content.end not in (
-            consumequeue.SPARSE_END_UNIT,
-            bytes(consumequeue.BATCH_UNIT_SIZE),
-        ):
+        ends = (b"", consumequeue.SPARSE_END_UNIT, bytes(consumequeue.BATCH_UNIT_SIZE))
+        if content.end not in ends:
             end = np.frombuffer(content.end, dtypes.BATCH_UNIT_DTYPE)[0]
             yield self._unit(file, end, count, "the bytes are neither a unit nor the end of the units")
         behind = content.numbers[count:]
@@ -269,11 +258,8 @@ class _CompactionWalk:
         base = file.start_offset or 0
         store = self.context.store
         table = QueueTable()
-        options = ScanOptions(
-            self.context.level == "full",
-            store.dialect.property_parser,
-            max(self.queue.log.file_size, file.size),
-        )
+        size, is_full = max(self.queue.log.file_size, file.size), self.context.level == "full"
+        options = ScanOptions(is_full, store.dialect.property_parser, size)
         with FileReader(file.location) as reader:
             for item in scan_log_file(reader, base, options, table):
                 if isinstance(item, Region):
@@ -295,25 +281,20 @@ class _CompactionWalk:
         wrong = region.kind in (RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN)
         if wrong or region.reason is Reason.BLANK_SIZE:
             found: Facts = {"reason": f"{region.kind}, {region.reason}".rstrip(", ")}
-            yield Finding(
-                RuleName.COMPACTION_RECORD, place_of(self.queue, file, region.start, region.end), found
-            )
+            where = place_of(self.queue, file, region.start, region.end)
+            yield Finding(RuleName.COMPACTION_RECORD, where, found)
 
     def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Findings:
         topic, queue_id = self.queue.topic, self.queue.queue_id
         for wrong, text in odd_copies(batch, table, topic, queue_id, "the compaction log"):
             for row in np.flatnonzero(wrong).tolist():
-                yield Finding(
-                    RuleName.COMPACTION_RECORD, self._record_place(file, batch, row), {"reason": text}
-                )
+                where = self._record_place(file, batch, row)
+                yield Finding(RuleName.COMPACTION_RECORD, where, {"reason": text})
         if self.context.level == "full":
             self.context.shared.ask(RuleName.COMPACTION_BODY_CRC, batch.record_count)
         for row in np.flatnonzero(batch["faults"] & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
-            yield Finding(
-                RuleName.COMPACTION_BODY_CRC,
-                self._record_place(file, batch, row),
-                {"crc": int(batch["body_crc"][row])},
-            )
+            where, found = self._record_place(file, batch, row), {"crc": int(batch["body_crc"][row])}
+            yield Finding(RuleName.COMPACTION_BODY_CRC, where, found)
 
     def _join(self, file: MappedFile, units: _UnitFile, batch: RecordBatch) -> Findings:
         """The units of the records of a batch: each has one, which says the same."""
@@ -342,16 +323,14 @@ class _CompactionWalk:
                 if key is not None and key == self._key(log, later_place):
                     file = log.files[max(log.last_from(place), 0)]
                     start = place - (file.start_offset or 0)
-                    yield Finding(
-                        RuleName.COMPACTION_KEY_TWICE,
-                        place_of(self.queue, file, start, queue_offset=offset),
-                        {
-                            "key": key,
-                            "queue_offset": offset,
-                            "later_queue_offset": later,
-                            "compacted_queue_offset": self.position,
-                        },
-                    )
+                    found: Facts = {
+                        "key": key,
+                        "queue_offset": offset,
+                        "later_queue_offset": later,
+                        "compacted_queue_offset": self.position,
+                    }
+                    where = place_of(self.queue, file, start, queue_offset=offset)
+                    yield Finding(RuleName.COMPACTION_KEY_TWICE, where, found)
 
     def _key(self, log: LogReader, place: int) -> str | None:
         found = log.properties(place, self.context.store.dialect.property_parser)
@@ -363,10 +342,9 @@ class _CompactionWalk:
         return place_of(self.queue, file, start, end, int(batch["queue_offset"][row]))
 
     def _place(self, file: MappedFile, unit: np.void, number: int) -> Where:
-        start = number * consumequeue.BATCH_UNIT_SIZE
-        return place_of(
-            self.queue, file, start, start + consumequeue.BATCH_UNIT_SIZE, int(unit["msgBaseOffset"])
-        )
+        size = consumequeue.BATCH_UNIT_SIZE
+        start = number * size
+        return place_of(self.queue, file, start, start + size, int(unit["msgBaseOffset"]))
 
     def _unit(self, file: MappedFile, unit: np.void, number: int, reason: str, count: int = 1) -> Finding:
         found: Mapping[str, Any] = {"offset": int(unit["offset"]), "reason": reason}

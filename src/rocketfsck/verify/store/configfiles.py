@@ -157,11 +157,8 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
         )
     elif not main.sound:
         where = Where(main.file.relative, main.offset, main.file.size)
-        yield Finding(
-            RuleName.CONFIG_FALLS_BACK if backup_sound else RuleName.CONFIG_LOST,
-            where,
-            {"reason": main.reason},
-        )
+        rule = RuleName.CONFIG_FALLS_BACK if backup_sound else RuleName.CONFIG_LOST
+        yield Finding(rule, where, {"reason": main.reason})
     elif backup is not None and not backup.sound and backup.file.size:
         where = Where(backup.file.relative, backup.offset, backup.file.size)
         yield Finding(RuleName.CONFIG_BACKUP_DAMAGED, where, {"reason": backup.reason})
@@ -180,12 +177,8 @@ def _check_age(main: Parsed, backup: Parsed) -> Findings:
     if main.file.name == TOPICS and _differ_in_own_topics(main.value, backup.value):
         return
     found: Facts = {"counter": new.counter, "timestamp": new.timestamp}
-    yield Finding(
-        RuleName.CONFIG_BACKUP_NEWER,
-        Where(main.file.relative),
-        found,
-        {"counter": old.counter, "timestamp": old.timestamp},
-    )
+    wanted = {"counter": old.counter, "timestamp": old.timestamp}
+    yield Finding(RuleName.CONFIG_BACKUP_NEWER, Where(main.file.relative), found, wanted)
 
 
 def _differ_in_own_topics(main: Any, backup: Any) -> bool:

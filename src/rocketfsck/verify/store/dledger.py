@@ -149,17 +149,15 @@ def check_dledger(context: Context) -> Items:
 
 def _pairs(store: Store) -> Iterator[tuple[str, MappedFileQueue, MappedFileQueue]]:
     """The data and index files of each DLedger directory, with its name."""
+    kinds = (OtherKind.DLEDGER_DATA, OtherKind.DLEDGER_INDEX)
     parts: dict[str, dict[OtherKind, MappedFileQueue]] = {}
     for other in store.others:
-        if other.kind in (OtherKind.DLEDGER_DATA, OtherKind.DLEDGER_INDEX) and other.mapped_files is not None:
+        if other.kind in kinds and other.mapped_files is not None:
             name = other.relative.rpartition("/")[0]
             parts.setdefault(name, {})[other.kind] = other.mapped_files
     for name, found in sorted(parts.items()):
-        yield (
-            name,
-            found.get(OtherKind.DLEDGER_DATA, _NO_FILES),
-            found.get(OtherKind.DLEDGER_INDEX, _NO_FILES),
-        )
+        data, index = (found.get(kind, _NO_FILES) for kind in kinds)
+        yield name, data, index
 
 
 @dataclass(slots=True)
@@ -242,13 +240,10 @@ class _EntryWalk:
         for low, high in pairwise(group_bounds(reason).tolist()):
             if reason[low]:
                 text = REASONS[int(reason[low])].format(found=int(found[low]), expected=int(expected[low]))
-                facts: Facts = {"index": int(number[low]), "pos": int(pos[low]), "reason": text}
-                yield Finding(
-                    RuleName.DLEDGER_INDEX_ENTRY,
-                    self._unit(int(number[low]), int(pos[low])),
-                    facts,
-                    count=high - low,
-                )
+                index, place = int(number[low]), int(pos[low])
+                facts: Facts = {"index": index, "pos": place, "reason": text}
+                where = self._unit(index, place)
+                yield Finding(RuleName.DLEDGER_INDEX_ENTRY, where, facts, count=high - low)
         sound = (reason == 0) | (reason == GAP)
         yield from self._places(number, found_heads, pos, sound)
         yield from self._headers(number[sound], heads[sound], pos[sound])
@@ -341,16 +336,14 @@ class _EntryWalk:
         start = number * dledger.INDEX_UNIT_SIZE
         file = self.units.files[max(self.units.last_from(start), 0)]
         start -= file.start_offset or 0
-        return Where(file.relative, start, start + dledger.INDEX_UNIT_SIZE, physical_offset=pos)
+        return Where(file.relative, start, start + dledger.INDEX_UNIT_SIZE, pos)
 
     def _entry(self, pos: int) -> Where:
         file = self.log.files[max(self.log.last_from(pos), 0)]
         start = pos - (file.start_offset or 0)
-        return Where(file.relative, start, start + dledger.ENTRY_HEADER_SIZE, physical_offset=pos)
+        return Where(file.relative, start, start + dledger.ENTRY_HEADER_SIZE, pos)
 
 
 def _is_entry(head: tuple[int, int, int, int, int]) -> bool:
-    return (
-        dledger.MAGIC_NORMAL <= head[0] <= dledger.MAGIC_CONFIG_CHANGE
-        and head[1] >= dledger.ENTRY_HEADER_SIZE
-    )
+    is_known = dledger.MAGIC_NORMAL <= head[0] <= dledger.MAGIC_CONFIG_CHANGE
+    return is_known and head[1] >= dledger.ENTRY_HEADER_SIZE

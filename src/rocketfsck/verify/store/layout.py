@@ -124,11 +124,8 @@ def _check_queue_kinds(store: Store) -> Findings:
         if ext.orphan:
             directory = f"consumequeue_ext/{ext.topic}/{ext.queue_id}"
             found = {"file_count": len(ext.files), "size": ext.mapped_files.size}
-            yield Finding(
-                RuleName.QUEUE_EXTENSION_ORPHAN,
-                Where(directory, topic=ext.topic, queue_id=ext.queue_id),
-                found,
-            )
+            where = Where(directory, topic=ext.topic, queue_id=ext.queue_id)
+            yield Finding(RuleName.QUEUE_EXTENSION_ORPHAN, where, found)
 
 
 def _check_index_directory(store: Store) -> Findings:
@@ -166,14 +163,10 @@ def _check_databases(store: Store) -> Findings:
         yield Finding(RuleName.NEWER_INDEX, Where(elsewhere.TAG_STORE), {AREAS: "index"})
     for other, known in elsewhere.databases(store):
         areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
-        found: Facts = {
-            "file_count": len(other.files),
-            "size": sum(file.size for file in other.files),
-            AREAS: " ".join(areas),
-        }
-        yield Finding(
-            RuleName.QUEUE_DATABASE if known else RuleName.UNKNOWN_DATABASE, Where(other.relative), found
-        )
+        size = sum(file.size for file in other.files)
+        found: Facts = {"file_count": len(other.files), "size": size, AREAS: " ".join(areas)}
+        rule = RuleName.QUEUE_DATABASE if known else RuleName.UNKNOWN_DATABASE
+        yield Finding(rule, Where(other.relative), found)
 
 
 def _check_opened(store: Store) -> Findings:
@@ -184,12 +177,8 @@ def _check_opened(store: Store) -> Findings:
     for relative, is_directory in sorted(places.items()):
         is_there, is_needed = ("directory", "file") if is_directory else ("file", "directory")
         effect = segments.by_version(store.dialect_evidence, partial(_opening_effect, store, relative))
-        yield Finding(
-            RuleName.OPENED_WRONGLY,
-            Where(relative),
-            {"kind": is_there, "effect": effect},
-            {"kind": is_needed},
-        )
+        found = {"kind": is_there, "effect": effect}
+        yield Finding(RuleName.OPENED_WRONGLY, Where(relative), found, {"kind": is_needed})
 
 
 def _opening_effect(store: Store, relative: str, dialect: Dialect) -> str:
@@ -210,11 +199,8 @@ def _check_strays(store: Store) -> Findings:
         elif stray.reason is StrayReason.QUEUE_ID and stray.area in QUEUE_AREAS:
             yield Finding(RuleName.QUEUE_ID_NAME, Where(stray.relative))
         elif _is_unexplained(stray):
-            found: Facts = {
-                "reason": stray.detail or str(stray.reason),
-                "size": stray.size,
-                "area": stray.area,
-            }
+            reason = stray.detail or str(stray.reason)
+            found: Facts = {"reason": reason, "size": stray.size, "area": stray.area}
             yield Finding(RuleName.STRAY, Where(stray.relative), found)
 
 
@@ -243,9 +229,6 @@ def _check_times(store: Store, known: Known) -> Findings:
         return
     seconds: Sequence[int] = sorted(file.mtime_ns // 1_000_000_000 for file in files)
     if seconds[-1] - seconds[0] <= 1 and seconds[0] * 1000 > newest + COPY_DELAY_MS:
-        found = {
-            "file_count": len(files),
-            "modified_timestamp": seconds[0] * 1000,
-            "newest_timestamp": newest,
-        }
+        modified = seconds[0] * 1000
+        found = {"file_count": len(files), "modified_timestamp": modified, "newest_timestamp": newest}
         yield Finding(RuleName.TIMES_LOST, Where("commitlog"), found)

@@ -13,7 +13,7 @@ bytes, or the appended ones are the only ones. Reference 1.2, 2.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from rocketfsck.common.rulenames import RuleName
@@ -23,7 +23,7 @@ from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.reader.heads import head_at, whole_head_at
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
-from rocketfsck.verify.finding import Finding, Findings, Where
+from rocketfsck.verify.finding import Facts, Finding, Findings, Where
 from rocketfsck.verify.tasks.task import Collector, Known
 
 
@@ -117,27 +117,22 @@ def same_content(location: str, other: str, start: int, size: int) -> bool:
 def check_copied(copies: Iterable[Copied], counts: Mapping[str, int]) -> Findings:
     """A finding for each; `counts` are the records of each file."""
     for copied in copies:
-        yield Finding(
-            RuleName.LOG_FILE_COPIED,
-            Where(copied.relative, 0, physical_offset=copied.named_start),
-            {
-                "original": copied.original,
-                "original_physical_offset": copied.original_start,
-                "record_count": counts.get(copied.relative, 0),
-            },
-        )
+        where = Where(copied.relative, 0, physical_offset=copied.named_start)
+        found: Facts = {"original": copied.original, "original_physical_offset": copied.original_start}
+        facts: Facts = {**found, "record_count": counts.get(copied.relative, 0)}
+        yield Finding(RuleName.LOG_FILE_COPIED, where, facts)
 
 
 def settle_copies(kept: Collector) -> None:
     """Take out what follows from files that are copies: each is one finding, whatever its records break."""
     copies = {finding.where.file for finding in kept.findings if finding.rule == RuleName.LOG_FILE_COPIED}
     if copies:
-        kept.take_out(
-            lambda finding: (
-                (finding.where.file in copies and finding.rule[:2] in _OF_RECORDS)
-                or (finding.rule == RuleName.BLANK_MISSING and finding.found.get("next_file") in copies)
-            )
-        )
+
+        def follows(finding: Finding) -> bool:
+            before = finding.rule == RuleName.BLANK_MISSING and finding.found.get("next_file") in copies
+            return before or (finding.where.file in copies and finding.rule[:2] in _OF_RECORDS)
+
+        kept.take_out(follows)
 
 
 _OF_RECORDS = ("CL", "XR")
@@ -290,11 +285,9 @@ def _covered(finding: Finding) -> Iterator[tuple[int, int]]:
 
 
 _AT_THE_END = frozenset({RuleName.BLANK_SIZE, RuleName.BLANK_TOO_EARLY, RuleName.BLANK_MISSING})
-_ACROSS_FILES = frozenset(
-    {
-        RuleName.QUEUE_OFFSET_REPEATED,
-        RuleName.QUEUE_OFFSET_GAP,
-        RuleName.QUEUE_BEGINS_AGAIN,
-        RuleName.STORE_TIMESTAMP_BACK,
-    }
-)
+_ACROSS_FILES: Set[RuleName] = {
+    RuleName.QUEUE_OFFSET_REPEATED,
+    RuleName.QUEUE_OFFSET_GAP,
+    RuleName.QUEUE_BEGINS_AGAIN,
+    RuleName.STORE_TIMESTAMP_BACK,
+}

@@ -16,7 +16,7 @@ right length, a number         loaded, at the offset that Long.parseLong reads
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -113,16 +113,14 @@ PREALLOCATED_LIMIT = 2
 """A broker that has just filled a file has the next one and the one after it, both still zeros."""
 
 HEAD_SIZE = 4096
-_IN_DIRECTORY = frozenset(
-    {
-        StrayReason.NAME,
-        StrayReason.DIRECTORY,
-        StrayReason.TEMPORARY,
-        StrayReason.DELETED,
-        StrayReason.SPECIAL,
-        StrayReason.DANGLING,
-    }
-)
+_IN_DIRECTORY: Set[StrayReason] = {
+    StrayReason.NAME,
+    StrayReason.DIRECTORY,
+    StrayReason.TEMPORARY,
+    StrayReason.DELETED,
+    StrayReason.SPECIAL,
+    StrayReason.DANGLING,
+}
 _COMPACTED = (OtherKind.COMPACTION_LOG, OtherKind.COMPACTION_CQ)
 _LOADED_OTHERS = (OtherKind.TIMER_LOG,)
 _CHAINED_OTHERS = (OtherKind.TIMER_LOG, OtherKind.DLEDGER_DATA, OtherKind.DLEDGER_INDEX)
@@ -154,13 +152,8 @@ def segment_directories(store: Store) -> Iterator[Segments]:
     for other in store.others:
         in_log = other.kind is OtherKind.DLEDGER_DATA and store.has_entries
         if other.mapped_files is not None and other.kind in _CHAINED_OTHERS and not in_log:
-            yield Segments(
-                other.mapped_files,
-                other.relative,
-                topic=other.topic,
-                queue_id=other.queue_id,
-                loaded_by_rule=other.kind in _LOADED_OTHERS,
-            )
+            is_loaded, files = other.kind in _LOADED_OTHERS, other.mapped_files
+            yield Segments(files, other.relative, 1, other.topic, other.queue_id, is_loaded)
 
 
 def check_segments(context: Context, known: Known) -> Items:
@@ -215,12 +208,8 @@ def compacted_strays(store: Store) -> frozenset[str]:
 
 def loaded_directories(store: Store) -> frozenset[str]:
     """The directories whose every entry a broker treats as a segment."""
-    return frozenset(
-        path
-        for segments in segment_directories(store)
-        if segments.loaded_by_rule
-        for path in segments.queue.locations
-    )
+    loaded = (segments for segments in segment_directories(store) if segments.loaded_by_rule)
+    return frozenset(path for segments in loaded for path in segments.queue.locations)
 
 
 def is_among_segments(stray: Stray, directories: frozenset[str]) -> bool:
@@ -251,11 +240,8 @@ def _check_loading(segments: Segments, strays: Sequence[Stray], store: Store) ->
         where = segments.where(entry.relative, 0, entry.size)
         if entry.effect is LoadEffect.LOADED:
             if entry.stray or filename_to_offset(entry.name) is None:
-                yield Finding(
-                    RuleName.FOREIGN_NUMBER,
-                    where,
-                    {"offset": java_parse_long(entry.name), "size": entry.size},
-                )
+                number: Facts = {"offset": java_parse_long(entry.name), "size": entry.size}
+                yield Finding(RuleName.FOREIGN_NUMBER, where, number)
             continue
         known, own = effects.get(entry.relative, {}), _effect_text(entry)
         effect = by_version(evidence, partial(_looked_up, known, own))
@@ -270,11 +256,8 @@ def _looked_up(effects: Mapping[Version, str], own: str, dialect: Dialect) -> st
 def _loading_rule(entry: LoadEntry) -> str:
     if not entry.stray:
         return RuleName.EMPTY_LAST_SEGMENT if entry.effect is LoadEffect.DELETED else RuleName.SEGMENT_LENGTH
-    return (
-        RuleName.FOREIGN_FILE
-        if entry.effect in (LoadEffect.REFUSES, LoadEffect.HIDES)
-        else RuleName.FOREIGN_FILE_HARMLESS
-    )
+    is_harmless = entry.effect not in (LoadEffect.REFUSES, LoadEffect.HIDES)
+    return RuleName.FOREIGN_FILE_HARMLESS if is_harmless else RuleName.FOREIGN_FILE
 
 
 def _effect_text(entry: LoadEntry) -> str:

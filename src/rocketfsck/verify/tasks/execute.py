@@ -254,11 +254,8 @@ def _differing(
         if _key(finding) not in differing:
             continue
         where = finding.where
-        place = (
-            where.file,
-            -1 if where.start is None else where.start,
-            -1 if where.end is None else where.end,
-        )
+        start, end = (-1 if pos is None else pos for pos in (where.start, where.end))
+        place = (where.file, start, end)
         rules.setdefault(place, set()).add(finding.rule)
         wheres.setdefault(place, where)
     collector.extend(finding for finding in second.findings if _key(finding) not in differing)

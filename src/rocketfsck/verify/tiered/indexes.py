@@ -31,8 +31,8 @@ from rocketfsck.verify.tiered.indexheaders import (
     QueueItems,
     QueueKeys,
     check_header,
+    field_finding,
     first_time,
-    header_finding,
     is_in,
     pairs,
 )
@@ -78,6 +78,23 @@ class _Places:
         return np.where(last_odd, position, by_last), odd | ~follows
 
 
+@dataclass(frozen=True, slots=True)
+class _IndexFile:
+    """An index file that is open, with its header, and where its slots and items are."""
+
+    file: StoreFile
+    reader: FileReader
+    header: reader_tiered.TieredIndexHeader
+    shape: tiered.IndexShape
+
+    def item(self, place: int, reason: str, number: int | None = None) -> Finding:
+        """Something wrong with the item at a position; `number` where it is another than its place's."""
+        size, start = self.shape.item_size, self.shape.items_start
+        entry = (place - start) // size if number is None else number
+        where = Where(self.file.relative, place, place + size, entry=entry)
+        return Finding(RuleName.TIERED_INDEX_ITEM, where, {"reason": reason})
+
+
 @dataclass(slots=True)
 class IndexWalk:
     """All index files: `logs` are the queues by topic and queueId, `keys` the keys of their records."""
@@ -101,7 +118,7 @@ class IndexWalk:
                 self.complete = False
             elif level != "quick":
                 self.file_count += 1
-                yield from self._compacted(file, reader, header, header.shape)
+                yield from self._compacted(_IndexFile(file, reader, header, header.shape))
 
     def local(self, file: StoreFile, level: str) -> Items:
         """A file of `tiered_index_file/`, which is not a segment yet."""
@@ -118,22 +135,17 @@ class IndexWalk:
             yield from check_header(file, reader, header, None)
             if level != "quick":
                 self.file_count += 1
-                yield from self._written(file, reader, header, header.shape)
+                yield from self._written(_IndexFile(file, reader, header, header.shape))
 
-    def _compacted(
-        self,
-        file: StoreFile,
-        reader: FileReader,
-        header: reader_tiered.TieredIndexHeader,
-        shape: tiered.IndexShape,
-    ) -> Findings:
+    def _compacted(self, index: _IndexFile) -> Findings:
         """Slots that have their items behind each other, in order of the slots."""
+        shape = index.shape
         chain, used = _Places.at(shape.items_start), 0
         for first in range(0, shape.slot_count, BLOCK):
             count = min(BLOCK, shape.slot_count - first)
             start = tiered.TIERED_INDEX_HEADER.size + first * tiered.TIERED_COMPACTED_SLOT.size
             slots = np.frombuffer(
-                reader.read(start, count * tiered.TIERED_COMPACTED_SLOT.size),
+                index.reader.read(start, count * tiered.TIERED_COMPACTED_SLOT.size),
                 dtypes.TIERED_COMPACTED_SLOT_DTYPE,
             )
             length = slots["length"].astype(np.int64)
@@ -146,33 +158,24 @@ class IndexWalk:
             expected, wrong = chain.judged()
             for row, right in zip(rows[wrong].tolist(), expected[wrong].tolist(), strict=True):
                 at = start + row * tiered.TIERED_COMPACTED_SLOT.size
-                where = Where(file.relative, at, at + tiered.TIERED_COMPACTED_SLOT.size, slot=first + row)
+                where = Where(
+                    index.file.relative, at, at + tiered.TIERED_COMPACTED_SLOT.size, slot=first + row
+                )
                 found: Facts = {"items_pos": int(position[row]), "items_size": int(length[row])}
                 yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": right})
             good = rows[~wrong & (length[rows] > 0)]
             used += len(good)
-            yield from self._of_slots(file, reader, header, shape, first + good, position[good], length[good])
-        stated = header.values["slotCount"]
+            yield from self._of_slots(index, first + good, position[good], length[good])
+        stated = index.header.values["slotCount"]
         if not shape.old and stated != used:
-            place = tiered.TIERED_INDEX_HEADER.offset("slotCount")
-            yield header_finding(
-                file,
-                place,
-                place + 4,
-                f"slotCount is {stated}, but {count_of(used, 'slot is', 'slots are')} in use",
-            )
+            text = f"slotCount is {stated}, but {count_of(used, 'slot is', 'slots are')} in use"
+            yield field_finding(index.file, "slotCount", text)
 
     def _of_slots(
-        self,
-        file: StoreFile,
-        reader: FileReader,
-        header: reader_tiered.TieredIndexHeader,
-        shape: tiered.IndexShape,
-        numbers: dtypes.Longs,
-        position: dtypes.Longs,
-        length: dtypes.Longs,
+        self, index: _IndexFile, numbers: dtypes.Longs, position: dtypes.Longs, length: dtypes.Longs
     ) -> Findings:
         """The items of some slots, a bounded number at a time; behind a wrong slot they may be anywhere."""
+        shape = index.shape
         order = np.argsort(position, kind="stable")
         numbers, position, length = numbers[order], position[order], length[order]
         count = length // shape.item_size
@@ -190,26 +193,21 @@ class IndexWalk:
             high = int(ends[done + take - 1])
             slot = np.repeat(numbers[part], count[part])
             place = np.repeat(position[part], count[part]) + _numbered(count[part]) * shape.item_size
-            data = np.frombuffer(reader.read(low, high - low), np.uint8)
+            data = np.frombuffer(index.reader.read(low, high - low), np.uint8)
             picked = data[(place - low)[:, None] + np.arange(shape.item_size)]
             rows = picked.view(dtypes.TIERED_COMPACTED_ITEM_DTYPE).reshape(-1)
-            yield from self._rows(file, header, shape, rows, place, slot)
+            yield from self._rows(index, rows, place, slot)
             done += take
 
-    def _written(
-        self,
-        file: StoreFile,
-        reader: FileReader,
-        header: reader_tiered.TieredIndexHeader,
-        shape: tiered.IndexShape,
-    ) -> Findings:
+    def _written(self, index: _IndexFile) -> Findings:
         """Items in the order in which they came; a slot has the number of its newest."""
+        shape = index.shape
         newest: NDArray[np.int64] = np.full(shape.slot_count, shape.no_item, np.int64)
         behind = shape.first_item + shape.item_count
         for first in range(shape.first_item, behind, BLOCK):
             count = min(BLOCK, behind - first)
             start = shape.items_start + first * shape.item_size
-            rows = np.frombuffer(reader.read(start, count * shape.item_size), dtypes.TIERED_ITEM_DTYPE)
+            rows = np.frombuffer(index.reader.read(start, count * shape.item_size), dtypes.TIERED_ITEM_DTYPE)
             number = np.arange(first, first + count, dtype=np.int64)
             slot = np.mod(rows["hash"].astype(np.int64), shape.slot_count)
             order = np.lexsort((number, slot))
@@ -219,45 +217,40 @@ class IndexWalk:
             place = start + (number - first) * shape.item_size
             for row in np.flatnonzero(rows["prevItem"] != before).tolist():
                 text = f"prevItem is {int(rows['prevItem'][row])}, not {int(before[row])}"
-                yield self._item(file, shape, int(place[row]), int(number[row]), text)
+                yield index.item(int(place[row]), text, int(number[row]))
             newest[slot[order]] = number[order]
-            yield from self._rows(file, header, shape, rows, place, None)
+            yield from self._rows(index, rows, place, None)
         for first in range(0, shape.slot_count, BLOCK):
             count = min(BLOCK, shape.slot_count - first)
             start = tiered.TIERED_INDEX_HEADER.size + first * tiered.TIERED_COMPACTED_SLOT.size
             slots = np.frombuffer(
-                reader.read(start, count * tiered.TIERED_COMPACTED_SLOT.size), dtypes.TIERED_SLOT_DTYPE
+                index.reader.read(start, count * tiered.TIERED_COMPACTED_SLOT.size), dtypes.TIERED_SLOT_DTYPE
             )
             right = newest[first : first + count]
             for row in np.flatnonzero(np.maximum(slots["newestItem"], shape.no_item) != right).tolist():
                 at = start + row * tiered.TIERED_COMPACTED_SLOT.size
-                where = Where(file.relative, at, at + 8, slot=first + row)
+                where = Where(index.file.relative, at, at + 8, slot=first + row)
                 found: Facts = {"items_pos": int(slots["newestItem"][row]), "items_size": None}
                 yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": int(right[row])})
 
     def _rows(
-        self,
-        file: StoreFile,
-        header: reader_tiered.TieredIndexHeader,
-        shape: tiered.IndexShape,
-        rows: NDArray[Any],
-        place: dtypes.Longs,
-        slot: dtypes.Longs | None,
+        self, index: _IndexFile, rows: NDArray[Any], place: dtypes.Longs, slot: dtypes.Longs | None
     ) -> Findings:
         """Items by themselves, and against the records that they point to."""
+        shape = index.shape
         self.item_count += len(rows)
         if not self.metadata.topic_ids:  # without the metadata nobody knows the topics
             self.complete = False
             return
         unit = 1 if shape.old else _SECOND
-        times = header.values["beginTimestamp"] + rows["timeDiff"].astype(np.int64) * unit
+        times = index.header.values["beginTimestamp"] + rows["timeDiff"].astype(np.int64) * unit
         if len(times):
             self.earliest = min(self.earliest, int(times.min()))
         hashes = rows["hash"].astype(np.int64)
         if slot is not None:
             for row in np.flatnonzero(np.mod(hashes, shape.slot_count) != slot).tolist():
                 text = f"the hash {int(hashes[row])} belongs to slot {int(hashes[row]) % shape.slot_count}"
-                yield self._item(file, shape, int(place[row]), None, text)
+                yield index.item(int(place[row]), text)
         pairs = np.stack([rows["topicId"].astype(np.int64), rows["queueId"].astype(np.int64)], axis=1)
         for topic_id, queue_id in np.unique(pairs, axis=0).tolist():
             mine = np.flatnonzero((pairs[:, 0] == topic_id) & (pairs[:, 1] == queue_id))
@@ -267,14 +260,13 @@ class IndexWalk:
                 if topic_id < 0 or queue_id < 0 or topic_id > max(self.metadata.topic_ids, default=0):
                     for row in mine.tolist():
                         text = f"no queue has topicId {topic_id} and queueId {queue_id}"
-                        yield self._item(file, shape, int(place[row]), None, text)
+                        yield index.item(int(place[row]), text)
                 continue
-            yield from self._of_queue(file, shape, rows[mine], place[mine], times[mine], queue)
+            yield from self._of_queue(index, rows[mine], place[mine], times[mine], queue)
 
     def _of_queue(
         self,
-        file: StoreFile,
-        shape: tiered.IndexShape,
+        index: _IndexFile,
         rows: NDArray[Any],
         place: dtypes.Longs,
         times: dtypes.Longs,
@@ -297,7 +289,7 @@ class IndexWalk:
         for flags, text in tests:
             for row in np.flatnonzero(flags & ~wrong).tolist():
                 reason = f"the item points to {int(offset[row])}, {text}"
-                yield self._item(file, shape, int(place[row]), None, reason)
+                yield index.item(int(place[row]), reason)
             wrong |= flags
         kept &= ~wrong
         keys = self.keys.get((queue.topic, queue.queue_id))
@@ -309,7 +301,7 @@ class IndexWalk:
         for row in np.flatnonzero(kept)[~known].tolist():
             if int(hashes[row]) != empty:
                 reason = f"no key of the message at {int(offset[row])} has the hash {int(hashes[row])}"
-                yield self._item(file, shape, int(place[row]), None, reason)
+                yield index.item(int(place[row]), reason)
         mine = self._items.setdefault((queue.topic, queue.queue_id), QueueItems())
         if sum(items.count for items in self._items.values()) + len(rows) > MAX_ITEMS:
             mine.drop()
@@ -347,13 +339,6 @@ class IndexWalk:
             )
             count = len(missing)
             yield Finding(RuleName.TIERED_KEY_UNINDEXED, where, {"key_count": count}, count=count)
-
-    def _item(
-        self, file: StoreFile, shape: tiered.IndexShape, place: int, number: int | None, reason: str
-    ) -> Finding:
-        entry = (place - shape.items_start) // shape.item_size if number is None else number
-        where = Where(file.relative, place, place + shape.item_size, entry=entry)
-        return Finding(RuleName.TIERED_INDEX_ITEM, where, {"reason": reason})
 
 
 def _numbered(counts: dtypes.Longs) -> dtypes.Longs:

@@ -136,19 +136,13 @@ class QueueWalk:
         if region.kind is RegionKind.BLANK and region.reason is not Reason.BLANK_SIZE:
             data = reader.read_upto(region.start, tiered.TIERED_CODA.size)
             coda = tiered.TIERED_CODA.parse(data) if len(data) == tiered.TIERED_CODA.size else {"size": 0}
-            if (
-                coda["size"] == tiered.TIERED_CODA.size
-                and region.start + tiered.TIERED_CODA.size == file.size
-            ):
+            if coda["size"] == tiered.TIERED_CODA.size == file.size - region.start:
                 if coda["maxStoreTimestamp"] not in (times.last, times.greatest):
-                    yield Finding(
-                        RuleName.TIERED_CODA,
-                        self._place(file, region.start, file.size),
-                        {"timestamp": coda["maxStoreTimestamp"]},
-                        {"timestamp": times.greatest},
-                    )
+                    where, stated = self._place(file, region.start, file.size), coda["maxStoreTimestamp"]
+                    found: Facts = {"timestamp": stated}
+                    yield Finding(RuleName.TIERED_CODA, where, found, {"timestamp": times.greatest})
                 return
-        found: Facts = {"reason": f"{region.kind}, {region.reason}".rstrip(", ")}
+        found = {"reason": f"{region.kind}, {region.reason}".rstrip(", ")}
         yield Finding(RuleName.TIERED_RECORD, self._place(file, region.start, region.end), found)
 
     def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Findings:
@@ -219,16 +213,14 @@ class QueueWalk:
             _, heads = heads_at(log, places)
             magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
             other = (heads["queueOffset"] != index) | (heads["queueId"] != self.queue.queue_id)
+            other_size = heads["totalSize"] != rows["size"]
             tests: list[tuple[dtypes.Flags, str]] = [
                 (_is_zero(rows), _ZEROS),
                 (places < 0, "the offset is negative"),
                 (kept & (places >= log.end), "that offset is beyond the end of the log"),
                 (kept & (places < log.end) & ~magic, "no record begins there"),
                 (kept & magic & other, "another message is there"),
-                (
-                    kept & magic & (heads["totalSize"] != rows["size"]),
-                    "the unit has another size than the record",
-                ),
+                (kept & magic & other_size, "the unit has another size than the record"),
             ]
             if not len(log.files):
                 tests = [(np.ones(count, np.bool_), _NO_LOG)]
@@ -307,14 +299,8 @@ class QueueWalk:
         return self._place(file, start, end, int(batch["queue_offset"][row]))
 
     def _place(self, file: MappedFile, start: int, end: int, queue_offset: int | None = None) -> Where:
-        return Where(
-            file.relative,
-            start,
-            end,
-            topic=self.queue.topic,
-            queue_id=self.queue.queue_id,
-            queue_offset=queue_offset,
-        )
+        queue = self.queue
+        return Where(file.relative, start, end, None, queue.topic, queue.queue_id, queue_offset)
 
 
 def unit_reader(queue: TieredQueue) -> UnitReader:
