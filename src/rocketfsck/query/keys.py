@@ -33,7 +33,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats import indexfile, javatext, magic
 from rocketfsck.query import answers
 from rocketfsck.query.content.evaluate import scan_log
-from rocketfsck.query.view import StoreView
+from rocketfsck.query.view import StoreView, view_of
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.options import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
@@ -58,6 +58,15 @@ def index_step(index: IndexReader, **facts: object) -> answers.IndexStep:
         index.index_count,
         **facts,  # type: ignore[arg-type]
     )
+
+
+def _unread_step(file: IndexFile, why: str) -> answers.IndexStep:
+    return answers.IndexStep(file.relative, 0, 0, 0, 0, 1, skipped=why, broken=True)
+
+
+def _entry_step(index: IndexReader, entry: indexfile.Entry, verdict: str) -> answers.EntryStep:
+    fields = entry.number, entry.key_hash, entry.physical_offset, entry.time_diff, entry.previous
+    return answers.EntryStep(*fields, index.header.begin_timestamp + entry.time_diff * 1000, verdict)
 
 
 def select_offsets(
@@ -95,17 +104,7 @@ def select_offsets(
             out.append(entry.physical_offset)
         elif entry.key_hash == key_hash:
             verdict = "outside the window"
-        steps.append(
-            answers.EntryStep(
-                number,
-                entry.key_hash,
-                entry.physical_offset,
-                entry.time_diff,
-                entry.previous,
-                timestamp,
-                verdict,
-            )
-        )
+        steps.append(_entry_step(index, entry, verdict))
         if ended is None:
             if entry.previous <= 0 or entry.previous > count or entry.previous == number:
                 ended = "the chain ends"
@@ -213,10 +212,8 @@ def find_by_key(
     """
     kind: KeyKind = "tag" if tag else "unique" if unique else "key"
     query = KeyQuery(topic, key, kind, begin_timestamp, end_timestamp, max_count)
-    if view is not None:
-        return _KeySearch(view, query, max_body_size).answer(via)
-    with StoreView(store) as own:
-        return _KeySearch(own, query, max_body_size).answer(via)
+    with view_of(store, view) as asked:
+        return _KeySearch(asked, query, max_body_size).answer(via)
 
 
 class _KeySearch:
@@ -279,15 +276,11 @@ class _KeySearch:
             with IndexReader(file, self.view.store.geometry) as index:
                 self.trace.index_steps.append(self._chain(index))
         except StoreError as error:
-            self.trace.index_steps.append(
-                answers.IndexStep(file.relative, 0, 0, 0, 0, 1, skipped=str(error), broken=True)
-            )
+            self.trace.index_steps.append(_unread_step(file, str(error)))
 
     def _chain(self, index: IndexReader) -> answers.IndexStep:
         if not index.has_header:
-            return answers.IndexStep(
-                index.file.relative, 0, 0, 0, 0, 1, skipped="the file is too short for a header", broken=True
-            )
+            return _unread_step(index.file, "the file is too short for a header")
         slot = indexfile.slot_of(self.key_hash, index.slot_count)
         steps: list[answers.EntryStep] = []
         ended, broken = "", False
@@ -298,18 +291,7 @@ class _KeySearch:
                 ended, broken = f"the limit of {VISIT_LIMIT:,} entries is reached", True
                 break
             else:
-                timestamp = index.header.begin_timestamp + item.time_diff * 1000
-                steps.append(
-                    answers.EntryStep(
-                        item.number,
-                        item.key_hash,
-                        item.physical_offset,
-                        item.time_diff,
-                        item.previous,
-                        timestamp,
-                        self._judge(index, item),
-                    )
-                )
+                steps.append(_entry_step(index, item, self._judge(index, item)))
         return index_step(
             index,
             slot=slot,

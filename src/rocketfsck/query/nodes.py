@@ -16,6 +16,7 @@ Reference 2.14.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ from rocketfsck.query.start.model import LogScan
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.store.reading import Closing, FileReader, read_whole
 
 FIRST_REASON = "the first entry that DLedger recovers has the number {index}"
 LEAST_SIZE = 44
@@ -55,7 +56,7 @@ class SoundEntry:
         return bytes(UNIT.pack(dledger.MAGIC_NORMAL, self.pos, self.size, self.index, self.term))
 
 
-class Window:
+class Window(Closing):
     """Bytes of files by position, read ahead a little."""
 
     def __init__(self, file: LoadedFile) -> None:
@@ -78,7 +79,7 @@ class Window:
         self._reader.close()
 
 
-class UnitsOnDisk:
+class UnitsOnDisk(Closing):
     """The units of the index on disk by the number of their entry."""
 
     def __init__(self, files: Sequence[LoadedFile]) -> None:
@@ -158,7 +159,7 @@ class EntryWalk:
     def run(self) -> LogScan:
         """Go through the files; `last` and `rewritten_from` are known afterwards."""
         read_size = 0
-        try:
+        with self.units:
             for number in range(self.first, len(self.files)):
                 file = self.files[number]
                 pos, blank = self._file(file)
@@ -166,8 +167,6 @@ class EntryWalk:
                 stop_offset = file.start_offset + (file.size if blank else pos)
                 if not blank:
                     break
-        finally:
-            self.units.close()
         start = self.files[self.first]
         stop = "blank" if blank else "invalid"
         count = number - self.first + 1
@@ -175,28 +174,22 @@ class EntryWalk:
 
     def _file(self, file: LoadedFile) -> tuple[int, bool]:
         """Where the entries of a file end, and whether a blank is there."""
-        window, pos = Window(file), 0
-        try:
-            while True:
-                entry = read_entry(window, pos, file.start_offset)
-                if not isinstance(entry, SoundEntry):
-                    return pos, entry is not None
+        pos = 0
+        with Window(file) as window:
+            while isinstance(entry := read_entry(window, pos, file.start_offset), SoundEntry):
                 if not self._follows(entry):
                     return pos, False
                 if self.rewritten_from is None and self.units.at(entry.index) != entry.unit:
                     self.rewritten_from = entry.index
                 self.last = entry
                 pos += entry.size
-        finally:
-            window.close()
+        return pos, entry is not None
 
     def _follows(self, entry: SoundEntry) -> bool:
         if self.last is not None:
             return entry.index == self.last.index + 1 and entry.term >= self.last.term
         if entry.term >= -1 and not 0 <= entry.index <= _MAX_INDEX:
-            raise NotCoveredError(
-                (f"the first entry that DLedger recovers has the number {entry.index}",), path=""
-            )
+            raise NotCoveredError((FIRST_REASON.format(index=entry.index),), path="")
         return entry.term >= -1
 
 
@@ -240,14 +233,13 @@ def opened(file: MappedFile) -> LoadedFile:
     return LoadedFile(file.location, file.relative, file.start_offset or 0, file.size, file.size)
 
 
-def _walk(file: LoadedFile) -> Iterator[SoundEntry]:
-    window, pos = Window(file), 0
-    try:
+def entries_in(file: LoadedFile) -> Iterator[SoundEntry]:
+    """The sound entries at the beginning of a file. Raises StoreError."""
+    pos = 0
+    with Window(file) as window:
         while isinstance(entry := read_entry(window, pos, file.start_offset), SoundEntry):
             yield entry
             pos += entry.size
-    finally:
-        window.close()
 
 
 def node_side(store: Store) -> NodeSide | None:
@@ -255,13 +247,9 @@ def node_side(store: Store) -> NodeSide | None:
     files, state = data_files(store), node_state(store)
     if state is None:
         return None
-    first = next(_walk(opened(files[0])), None)
-    last: SoundEntry | None = None
-    for file in reversed(files):
-        for entry in _walk(opened(file)):
-            last = entry
-        if last is not None:
-            break
+    first = next(entries_in(opened(files[0])), None)
+    lasts = (deque(entries_in(opened(file)), 1) for file in reversed(files))
+    last = next((entry for found in lasts for entry in found), None)
     return NodeSide(
         state.directory,
         None if first is None else first.index,
@@ -280,7 +268,7 @@ def node_state(store: Store) -> NodeState | None:
     if not files:
         return None
     directory = files[0].relative.rpartition("/data/")[0]
-    checkpoint, term = (_values(store, f"{directory}/{name}") for name in ("checkpoint", "currterm"))
+    checkpoint, term = (values_of(store, f"{directory}/{name}") for name in ("checkpoint", "currterm"))
     return NodeState(
         directory,
         _number(checkpoint, "committedIndex"),
@@ -289,7 +277,8 @@ def node_state(store: Store) -> NodeState | None:
     )
 
 
-def _values(store: Store, name: str) -> dict[str, str]:
+def values_of(store: Store, name: str) -> dict[str, str]:
+    """What a small file of a node says, by its path; nothing where it is missing, or is not such a file."""
     for other in store.others:
         for file in other.files:
             if file.relative == name:

@@ -29,7 +29,7 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import OFFSET_VIEWS, delay_offsets, split_topic_group
 from rocketfsck.formats.timer import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.info.store import log_info
-from rocketfsck.query.view import LogView, QueueView, StoreView
+from rocketfsck.query.view import LogView, QueueView, StoreView, view_of
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, Unit, kinds_of
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.options import log_options
@@ -125,14 +125,11 @@ def queue_offsets(
 
     Raises StoreError when the log or a queue cannot be read.
     """
-    if view is None:
-        with StoreView(store) as own:
-            yield from queue_offsets(store, topic=topic, view=own)
-        return
-    for queue in store.queues:
-        if topic is None or queue.topic == topic:
-            with QueueView(queue, view.log) as found:
-                yield _offsets_of(found)
+    with view_of(store, view) as asked:
+        for queue in store.queues:
+            if topic is None or queue.topic == topic:
+                with QueueView(queue, asked.log) as found:
+                    yield _offsets_of(found)
 
 
 def _offsets_of(view: QueueView) -> QueueOffsets:
@@ -169,15 +166,13 @@ def group_offsets(
     of delayed messages counts as a group of its own (`DELIVERY`). Raises StoreError when the log or a queue
     cannot be read, FormatError when a config file has not the form that a broker would load.
     """
-    if view is None:
-        with StoreView(store) as own:
-            return group_offsets(store, topic=topic, group=group, view=own, times=times)
-    positions = (
-        place
-        for place in group_positions(view)
-        if (topic is None or place[1] == topic) and (group is None or place[0] == group)
-    )
-    return placed(view, positions, times=times)
+    with view_of(store, view) as asked:
+        positions = (
+            place
+            for place in group_positions(asked)
+            if topic in (None, place[1]) and group in (None, place[0])
+        )
+        return placed(asked, positions, times=times)
 
 
 Position = tuple[str, str, int, int]

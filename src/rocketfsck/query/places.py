@@ -99,10 +99,10 @@ def _by_unit(
     if unit is None:
         trace.notes.append("the consume queue has no unit for it")
         return
-    place = queue.file_at(unit.index * queue.queue.unit_size)
+    pos = unit.index * queue.queue.unit_size
+    place = queue.file_at(pos)
     assert place is not None
-    file = queue.files[place]
-    pos = unit.index * queue.queue.unit_size - queue.starts[place]
+    file, pos = queue.files[place], pos - queue.starts[place]
     source = f"{file.relative} at byte {pos}"
     trace.notes.append(
         f"{source}: offset {unit.physical_offset}, size {unit.size}, tagsCode {unit.tags_code}"
@@ -110,13 +110,8 @@ def _by_unit(
     message = view.log.message_at(unit.physical_offset)
     if not isinstance(message, Message):
         gone = unit.physical_offset < view.log.min_offset
-        leads.append(
-            Lead(
-                unit.physical_offset,
-                source,
-                "the record has expired" if gone else "no record begins there",
-            )
-        )
+        why = "the record has expired" if gone else "no record begins there"
+        leads.append(Lead(unit.physical_offset, source, why))
     elif not queue.serves(unit, message):
         own = "/".join(map(str, places_of(message)[0]))
         leads.append(Lead(unit.physical_offset, source, f"the record there belongs to {own}"))

@@ -19,7 +19,9 @@ over that file (`scan.log.live`), once and only when it matters. Reference 1.2, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 
@@ -263,15 +265,8 @@ class QueueView(UnitReader):
         if self.queue.kind == "file":
             unit = self.unit(queue_offset) if queue_offset < end_index else None
             return unit if unit is not None and unit.is_message else None
-        low, high = self.first_index, end_index
-        while low < high:  # the last unit whose base is not above the offset
-            middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit.queue_offset <= queue_offset:
-                low = middle + 1
-            else:
-                high = middle
-        unit = self.unit(low - 1) if low > self.first_index else None
+        behind = self._first(end_index, lambda unit: unit.queue_offset > queue_offset)
+        unit = self.unit(behind - 1) if behind > self.first_index else None
         if unit is None or not unit.queue_offset <= queue_offset < unit.queue_offset + max(unit.count, 1):
             return None
         return unit
@@ -281,15 +276,16 @@ class QueueView(UnitReader):
 
         Trusts that offsets rise, as they do in a sound queue.
         """
-        low, high = self.first_index, self.end_index
-        while low < high:
-            middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit.physical_offset < physical_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return self._first(self.end_index, lambda unit: unit.physical_offset >= physical_offset)
+
+    def _first(self, end_index: int, is_behind: Callable[[Unit], bool]) -> int:
+        """The index of the first unit before an end that is behind something, or is not there."""
+
+        def is_reached(index: int) -> bool:
+            unit = self.unit(index)
+            return unit is None or is_behind(unit)
+
+        return bisect_left(range(end_index), True, self.first_index, key=is_reached)
 
     @cached_property
     def min_index(self) -> int:
@@ -395,6 +391,21 @@ WALK_LIMIT = 256 << 10
 _SOUND = (UnitState.AGREES, UnitState.EXPIRED)
 
 
+def queues_by_name(store: Store) -> dict[tuple[str, int], ConsumeQueue]:
+    """The consume queues of a store; the one with more bytes where two have one name."""
+    chosen: dict[tuple[str, int], ConsumeQueue] = {}
+    for queue in store.queues:
+        other = chosen.get((queue.topic, queue.queue_id))
+        if other is None or queue.mapped_files.size > other.mapped_files.size:
+            chosen[queue.topic, queue.queue_id] = queue
+    return chosen
+
+
+def view_of(store: Store, view: StoreView | None) -> AbstractContextManager[StoreView]:
+    """The view that is given, which stays open; else one for as long as the context lasts."""
+    return StoreView(store) if view is None else nullcontext(view)
+
+
 class StoreView(Closing):
     """What all queries share.
 
@@ -417,12 +428,7 @@ class StoreView(Closing):
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, int], ConsumeQueue]:
-        chosen: dict[tuple[str, int], ConsumeQueue] = {}
-        for queue in self.store.queues:
-            other = chosen.get((queue.topic, queue.queue_id))
-            if other is None or queue.mapped_files.size > other.mapped_files.size:
-                chosen[queue.topic, queue.queue_id] = queue
-        return chosen
+        return queues_by_name(self.store)
 
     def queue(self, topic: str, queue_id: int) -> QueueView | None:
         """The consume queue of a topic and queueId; None if the store has none."""

@@ -23,8 +23,18 @@ from numpy.typing import NDArray
 from rocketfsck.formats import columns, dtypes, javatext, magic, properties
 from rocketfsck.progress import Phase, phase
 from rocketfsck.query.answers import Found
-from rocketfsck.query.content import expression as content_expression
-from rocketfsck.query.view import LogView, StoreView
+from rocketfsck.query.content.expression import (
+    And,
+    Compare,
+    Match,
+    MessageField,
+    Node,
+    Not,
+    Or,
+    Present,
+    parse,
+)
+from rocketfsck.query.view import LogView, StoreView, view_of
 from rocketfsck.reader.decoders import unpack
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
@@ -36,6 +46,7 @@ from rocketfsck.store.reading import FileReader
 Failed = Callable[[str], None]
 """Told why the content of a message is not known."""
 
+Leaf = Present | Compare | Match
 Sides = tuple[dtypes.Flags, dtypes.Flags]
 """Rows that surely match, rows that may."""
 
@@ -56,7 +67,7 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = content_expression.parse(text)
+        self.tree = parse(text)
         self.unread: Counter[str] = Counter()
         """Messages whose body or content was not searched as a whole, by reason."""
         self._failed_offset = -1
@@ -90,32 +101,33 @@ class Expression:
         return _matches(self.tree, message, offset, failed)
 
 
-def _mentions(node: content_expression.Node, names: tuple[str, ...]) -> bool:
-    if isinstance(node, content_expression.Not):
+def _mentions(node: Node, names: tuple[str, ...]) -> bool:
+    if isinstance(node, Not):
         return _mentions(node.inner, names)
-    if isinstance(node, (content_expression.And, content_expression.Or)):
+    if isinstance(node, (And, Or)):
         return any(_mentions(part, names) for part in node.parts)
     return node.field.name in names
 
 
-def _matches(node: content_expression.Node, message: Message, offset: int, failed: Failed) -> bool:
-    if isinstance(node, content_expression.Not):
+def _matches(node: Node, message: Message, offset: int, failed: Failed) -> bool:
+    if isinstance(node, Not):
         return not _matches(node.inner, message, offset, failed)
-    if isinstance(node, content_expression.And):
+    if isinstance(node, And):
         return all(_matches(part, message, offset, failed) for part in node.parts)
-    if isinstance(node, content_expression.Or):
+    if isinstance(node, Or):
         return any(_matches(part, message, offset, failed) for part in node.parts)
-    value = value_of(node.field, message, offset, failed)
-    if isinstance(node, content_expression.Present):
+    return _decides(node, value_of(node.field, message, offset, failed))
+
+
+def _decides(node: Leaf, value: Any) -> bool:
+    if isinstance(node, Present):
         return bool(value)
-    if isinstance(node, content_expression.Match):
+    if isinstance(node, Match):
         return _is_found(node, value) != node.negated
     return _compares(node, value)
 
 
-def value_of(
-    field: content_expression.MessageField, message: Message, offset: int, failed: Failed | None = None
-) -> Any:
+def value_of(field: MessageField, message: Message, offset: int, failed: Failed | None = None) -> Any:
     """The value of a field: int, str, bytes, a list of words, or None. `failed`: `content_of`."""
     if field.property_name is not None:
         return (message.properties or {}).get(field.property_name)
@@ -141,14 +153,14 @@ def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | No
     return content.data
 
 
-def _is_found(node: content_expression.Match, value: Any) -> bool:
+def _is_found(node: Match, value: Any) -> bool:
     if value is None:
         return False
     texts = value if isinstance(value, list) else [value]
     return any(node.pattern.search(text) is not None for text in texts)
 
 
-def _compares(node: content_expression.Compare, value: Any) -> bool:
+def _compares(node: Compare, value: Any) -> bool:
     if value is None:
         return node.operator == "!="
     if isinstance(value, list):
@@ -170,22 +182,17 @@ class _ColumnTest:
         self.base_offset = base_offset
         self.count = batch.record_count
 
-    def sides(self, node: content_expression.Node) -> Sides:
-        if isinstance(node, content_expression.Not):
+    def sides(self, node: Node) -> Sides:
+        if isinstance(node, Not):
             sure, possible = self.sides(node.inner)
             return ~possible, ~sure
-        if isinstance(node, (content_expression.And, content_expression.Or)):
-            join = np.logical_and if isinstance(node, content_expression.And) else np.logical_or
+        if isinstance(node, (And, Or)):
+            join = np.logical_and if isinstance(node, And) else np.logical_or
             sides = [self.sides(part) for part in node.parts]
-            return (
-                join.reduce([side[0] for side in sides]),
-                join.reduce([side[1] for side in sides]),
-            )
+            return join.reduce([sure for sure, _ in sides]), join.reduce([possible for _, possible in sides])
         return self._leaf(node)
 
-    def _leaf(
-        self, node: content_expression.Present | content_expression.Compare | content_expression.Match
-    ) -> Sides:
+    def _leaf(self, node: Leaf) -> Sides:
         name = node.field.name
         if node.field.property_name is None:
             if name == "offset":
@@ -196,7 +203,7 @@ class _ColumnTest:
                 return self._topics(node)
             if name == "transaction":
                 return self._transactions(node)
-            if isinstance(node, content_expression.Compare) and node.operator in ("==", "in", "contains"):
+            if isinstance(node, Compare) and node.operator in ("==", "in", "contains"):
                 return self._hashes(node)
         return self._unknown()
 
@@ -205,10 +212,10 @@ class _ColumnTest:
 
     def _numbers(
         self,
-        node: content_expression.Present | content_expression.Compare | content_expression.Match,
+        node: Leaf,
         column: NDArray[Any],
     ) -> Sides:
-        if not isinstance(node, content_expression.Compare):
+        if not isinstance(node, Compare):
             found: dtypes.Flags = column != 0
         elif node.operator == "in":
             found = np.isin(column.astype(np.int64), np.array(node.values, np.int64))
@@ -216,38 +223,23 @@ class _ColumnTest:
             found = _COMPARE[node.operator](column.astype(np.int64), node.values[0])
         return found, found
 
-    def _decided(
-        self,
-        node: content_expression.Present | content_expression.Compare | content_expression.Match,
-        value: str,
-    ) -> bool:
-        if isinstance(node, content_expression.Present):
-            return bool(value)
-        if isinstance(node, content_expression.Match):
-            return _is_found(node, value) != node.negated
-        return _compares(node, value)
-
-    def _topics(
-        self, node: content_expression.Present | content_expression.Compare | content_expression.Match
-    ) -> Sides:
+    def _topics(self, node: Leaf) -> Sides:
         """Decided once a queue; the last element stands for records whose queue the full table refused."""
-        known = [self._decided(node, javatext.java_decode(topic)) for topic, _ in self.table.names]
+        known = [_decides(node, javatext.java_decode(topic)) for topic, _ in self.table.names]
         index = self.batch["queue_index"]
         sure = np.array([*known, False], np.bool_)[index]
         possible = np.array([*known, True], np.bool_)[index]
         return sure, possible
 
-    def _transactions(
-        self, node: content_expression.Present | content_expression.Compare | content_expression.Match
-    ) -> Sides:
+    def _transactions(self, node: Leaf) -> Sides:
         kinds = self.batch["sys_flag"] & magic.TRANSACTION_MASK
         found = np.zeros(self.count, np.bool_)
         for kind, name in magic.TRANSACTION_NAMES.items():
-            if self._decided(node, name):
+            if _decides(node, name):
                 found |= kinds == kind
         return found, found
 
-    def _hashes(self, node: content_expression.Compare) -> Sides:
+    def _hashes(self, node: Compare) -> Sides:
         """What a hash rules out: another hash is another text."""
         sure, possible = self._unknown()
         if node.field.name == "tags" and node.operator != "contains":
@@ -349,31 +341,20 @@ def find_by_expression(
     Raises ExpressionError for a mistake in the expression, StoreError when bytes cannot be read.
     """
     wanted = Expression(expression) if isinstance(expression, str) else expression
-    if view is None:
-        with StoreView(store) as own:
-            yield from find_by_expression(
-                store,
-                wanted,
-                max_count=max_count,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                max_body_size=max_body_size,
-                view=own,
-            )
-        return
     if max_count == 0:
         return
-    found = scan_log(
-        view.log,
-        wanted,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        matches=wanted.matches,
-        with_bodies=wanted.needs_body,
-        check_bodies=wanted.needs_faults,
-        max_body_size=max_body_size,
-    )
-    for number, (offset, message) in enumerate(found, 1):
-        yield view.found(message, offset, "scan")
-        if number == max_count:
-            return
+    with view_of(store, view) as asked:
+        found = scan_log(
+            asked.log,
+            wanted,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            matches=wanted.matches,
+            with_bodies=wanted.needs_body,
+            check_bodies=wanted.needs_faults,
+            max_body_size=max_body_size,
+        )
+        for number, (offset, message) in enumerate(found, 1):
+            yield asked.found(message, offset, "scan")
+            if number == max_count:
+                return

@@ -139,6 +139,9 @@ class _Token:
     text: str
     pos: int
 
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else repr(self.text)
+
 
 def parse(text: str) -> Node:
     """The tree of an expression. Raises ExpressionError with the position of the first mistake."""
@@ -191,15 +194,12 @@ class _Parser:
 
     def expect(self, text: str) -> None:
         if self.accept(text) is None:
-            raise self.error(f"{text!r} is missing before {self.described()}", self.token.pos)
-
-    def described(self) -> str:
-        return "the end" if self.token.kind == "end" else repr(self.token.text)
+            raise self.error(f"{text!r} is missing before {self.token}", self.token.pos)
 
     def whole(self) -> Node:
         found = self.any_of(0)
         if self.token.kind != "end":
-            raise self.error(f"{self.described()} is not expected here", self.token.pos)
+            raise self.error(f"{self.token} is not expected here", self.token.pos)
         return found
 
     def any_of(self, depth: int) -> Node:
@@ -228,8 +228,7 @@ class _Parser:
     def field(self) -> MessageField:
         token = self.take()
         if token.kind != "name" or token.text in _WORDS:
-            what = "the end" if token.kind == "end" else repr(token.text)
-            raise self.error(f"a field is missing before {what}", token.pos)
+            raise self.error(f"a field is missing before {token}", token.pos)
         if token.text == "properties" and self.accept("."):
             name = self.take()
             if name.kind != "name":
@@ -289,8 +288,7 @@ class _Parser:
                 return bytes.fromhex(token.text[2:-1])
             except ValueError:
                 raise self.error("not pairs of hex digits", token.pos) from None
-        what = "the end" if token.kind == "end" else repr(token.text)
-        raise self.error(f"{field.name} is {_KIND_NAMES[field.kind]} and not {what}", token.pos)
+        raise self.error(f"{field.name} is {_KIND_NAMES[field.kind]} and not {token}", token.pos)
 
     def time(self, token: _Token) -> int:
         try:
@@ -315,8 +313,7 @@ class _Parser:
             quote = token.text[0]
             source = token.text[1:-1].replace(f"\\{quote}", quote)
         else:
-            what = "the end" if token.kind == "end" else repr(token.text)
-            raise self.error(f"a pattern is missing before {what}", token.pos)
+            raise self.error(f"a pattern is missing before {token}", token.pos)
         try:
             if field.kind == "bytes":
                 return re.compile(source.encode("utf-8", "surrogatepass"), flags)

@@ -8,6 +8,7 @@ units are a prefix of the file is taken for granted here and verified by `check`
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,14 +90,11 @@ def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
 def _unit_count(reader: FileReader, unit_size: int) -> int:
     """How many units of the file are valid, if they are a prefix of it: offset >= 0 and size > 0."""
     place = consumequeue.UNIT.packer(last="size")
-    low, high = 0, reader.size // unit_size
-    while low < high:
-        middle = (low + high) // 2
-        if consumequeue.is_valid_unit(*place.unpack(reader.read(middle * unit_size, place.size))):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+
+    def is_behind(number: int) -> bool:
+        return not consumequeue.is_valid_unit(*place.unpack(reader.read(number * unit_size, place.size)))
+
+    return bisect_left(range(reader.size // unit_size), True, key=is_behind)
 
 
 def index_info(file: IndexFile) -> model.IndexFileInfo:

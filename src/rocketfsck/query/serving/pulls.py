@@ -14,7 +14,7 @@ the first unit of that time or later (lower) or the last of that time or earlier
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rocketfsck.formats.dialect import Dialect
@@ -309,27 +309,20 @@ def _next_file(queue: serving_files.ServedQueue, offset: int) -> int:
     return offset + units - offset % units
 
 
+@dataclass(slots=True)
 class _Pull:
     """The walk over the units of a queue from the offset on."""
 
-    def __init__(
-        self,
-        queue: serving_files.ServedQueue,
-        log: serving_files.ServedLog,
-        dialect: Dialect,
-        offset: int,
-        max_num: int,
-    ) -> None:
-        self.queue = queue
-        self.log = log
-        self.dialect = dialect
-        self.offset = offset
-        self.max_num = max_num
-        self.offsets: list[int] = []
-        self.total_size = 0
-        self.count = 0
-        self.status: Status = "NO_MATCHED_MESSAGE"
-        self.skip_below: int | None = None
+    queue: serving_files.ServedQueue
+    log: serving_files.ServedLog
+    dialect: Dialect
+    offset: int
+    max_num: int
+    offsets: list[int] = field(default_factory=list)
+    total_size: int = 0
+    count: int = 0
+    status: Status = "NO_MATCHED_MESSAGE"
+    skip_below: int | None = None
 
     def run(self, units: Iterable[Unit]) -> PullAnswer:
         following = self.offset

@@ -26,20 +26,20 @@ from typing import Literal
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats import consumequeue, indexfile, javatext, magic
+from rocketfsck.formats import indexfile, javatext, magic
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving import files as serving_files
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.index import IndexModel, OpenIndex, PutEntries
-from rocketfsck.query.start.load import LoadedFile, LoadedQueue
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue, queue_file_sizes
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
 from rocketfsck.query.start.simulate import start_files
-from rocketfsck.query.view import LogView, QueueView
+from rocketfsck.query.view import LogView, QueueView, queues_by_name
 from rocketfsck.reader.index import read_header
 from rocketfsck.scan.views.messages import Message
-from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, QueueKind, Store
+from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.openfiles import Readers
 
 
@@ -212,7 +212,7 @@ class _Started(Serving):
             places = appended.place * size
             written = bool(np.any((places >= file.start_offset) & (places < file.end_offset)))
             mtime = self.now if written or file.is_new else self.mtimes.get(file.path, 0)
-            return serving_files.ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
+            return _served(file, mtime)
 
         return _queue(model, tuple(map(served, model.files)), self.log, self.readers, appended)
 
@@ -254,23 +254,12 @@ class _Started(Serving):
 class _Running(Serving):
     def __init__(self, store: Store, view: LogView, dialect: Dialect, readers: Readers) -> None:
         refuse_unanswered(store, dialect, queues=True)
-        sizes = store.geometry
-        files = [
-            LoadedFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
-            for file in view.files
-        ]
-        log = _log(store, list(_cut(files, view.end_offset)), dialect, readers)
+        files = map(LoadedFile.of, view.files)
+        log = _log(store, _cut(files, view.end_offset), dialect, readers)
         super().__init__(log, view, dialect, files_on_disk(store.indexes))
         self.readers = readers
-        self.sizes: dict[QueueKind, int] = {
-            "file": consumequeue.rounded_file_size(sizes.consumequeue_file_size, consumequeue.UNIT_SIZE),
-            "batch": consumequeue.rounded_file_size(sizes.batch_file_size, consumequeue.BATCH_UNIT_SIZE),
-        }
-        self.queues: dict[QueueName, ConsumeQueue] = {}
-        for queue in store.queues:
-            other = self.queues.get((queue.topic, queue.queue_id))
-            if other is None or queue.mapped_files.size > other.mapped_files.size:
-                self.queues[queue.topic, queue.queue_id] = queue
+        self.sizes = queue_file_sizes(store.geometry)
+        self.queues = queues_by_name(store)
 
     def names(self) -> Iterable[QueueName]:
         return self.queues
@@ -282,25 +271,16 @@ class _Running(Serving):
         size = queue.unit_size
         with QueueView(queue, self.view) as view:
             end_pos = view.end_index * size
-            found = list(map(_opened, view.files))
+            found = list(map(LoadedFile.of, view.files))
         files = list(_cut(found, end_pos))
         loaded = LoadedQueue(*name, queue.kind, "", self.sizes[queue.kind], files)
         model = QueueModel(loaded, self.dialect)
         model.disk_end = end_pos
         model.revise()
         model.correct_min(self.log.min_offset)
-        mtimes = {str(file.path): file.mtime_ns // 1_000_000 for file in queue.files}
-        served = (
-            serving_files.ServedFile(
-                file.path, file.start_offset, file.size, file.wrote_pos, mtimes[file.path]
-            )
-            for file in files
-        )
-        return _queue(model, tuple(served), self.log, self.readers, serving_files.NO_UNITS)
-
-
-def _opened(file: MappedFile) -> LoadedFile:
-    return LoadedFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
+        mtimes = {file.location: file.mtime_ns // 1_000_000 for file in queue.files}
+        served = tuple(_served(file, mtimes[file.path]) for file in files)
+        return _queue(model, served, self.log, self.readers, serving_files.NO_UNITS)
 
 
 def _cut(files: Iterable[LoadedFile], end: int) -> Iterator[LoadedFile]:
@@ -311,14 +291,15 @@ def _cut(files: Iterable[LoadedFile], end: int) -> Iterator[LoadedFile]:
             yield file
 
 
+def _served(file: LoadedFile, mtime: int = 0) -> serving_files.ServedFile:
+    return serving_files.ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
+
+
 def _log(
-    store: Store, files: list[LoadedFile], dialect: Dialect, readers: Readers
+    store: Store, files: Iterable[LoadedFile], dialect: Dialect, readers: Readers
 ) -> serving_files.ServedLog:
     return serving_files.ServedLog(
-        tuple(
-            serving_files.ServedFile(file.path, file.start_offset, file.size, file.wrote_pos)
-            for file in files
-        ),
+        tuple(map(_served, files)),
         max(store.geometry.commitlog_file_size, 1),
         dialect.v2_allowed,
         dialect.ipv6_hosts,

@@ -35,7 +35,6 @@ from rocketfsck.reader import compaction
 from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import MappedFileQueue, Store
-from rocketfsck.store.reading import FileReader
 
 POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
 SETTING = "enableCompaction"
@@ -233,18 +232,13 @@ def _kept(
         yield file
         pos = max(end - file.start_offset, 0)
         last = file.start_offset == _last_start(units)
-        if last and _used_end(file) > pos:
+        if last and file.used_end() > pos:
             outcome.ignored.append(Ignored(file.relative, NO_UNIT.format(pos=pos)))
 
 
 def _last_start(units: Loading) -> int:
     """Where the last unit file begins, in the log; -1 without one."""
     return units.log_files[-1].start_offset if units.log_files else -1
-
-
-def _used_end(file: LoadedFile) -> int:
-    with FileReader(file.path) as reader:
-        return reader.used_end()
 
 
 def _end(queue: compaction.CompactedQueue, loading: Loading) -> int:

@@ -26,9 +26,9 @@ from typing import Literal
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats import consumequeue, dtypes, javatext, properties, rocks
+from rocketfsck.formats import dtypes, javatext, properties, rocks
 from rocketfsck.formats.dialect import Dialect, versions_with
-from rocketfsck.query.start.load import LoadedFile, LoadedQueue, entries_of
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue, entries_of, queue_file_sizes
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.store.circumstances import Settings
@@ -164,9 +164,8 @@ class RowsModel(QueueModel):
         """Have files up to the end: readers of units go by them."""
         files = self.loaded.files
         if not files and self.end:
-            first = (
-                self.least[0] if self.least else int(self.put_places.min(initial=self.end - 1))
-            ) * self.unit_size
+            least = self.least[0] if self.least else int(self.put_places.min(initial=self.end - 1))
+            first = least * self.unit_size
             self._create(first - first % self.loaded.file_size)
         while files and files[-1].end_offset < self.end_pos:
             self._create(files[-1].end_offset)
@@ -241,11 +240,8 @@ class Matcher:
     def allows(self, physical_offset: int) -> bool:
         """Whether the databases have what is before this file's first record."""
         marks = self.marks
-        if (
-            marks.double_written is not None
-            and (marks.double_written > 0 or marks.waits)
-            and physical_offset > marks.double_written
-        ):
+        written = marks.double_written
+        if written is not None and (written > 0 or marks.waits) and physical_offset > written:
             self.left -= 1
             if self.left >= 0:
                 return False
@@ -468,7 +464,7 @@ def _message_marks(store: Store, settings: Settings, dialect: Dialect) -> Iterat
 
 def row_queues(store: Store, queues: StartingQueues, dialect: Dialect) -> Iterator[RowsModel]:
     """The queues of the database that the broker has: those with a greatest queue offset."""
-    size = queue_file_size(store)
+    size = queue_file_sizes(store.geometry)["file"]
     for (topic, queue_id), bounds in sorted(queues.found.bounds.items()):
         if bounds.greatest is None:
             continue
@@ -481,8 +477,3 @@ def row_queues(store: Store, queues: StartingQueues, dialect: Dialect) -> Iterat
                 for entry in sorted(entries_of(directory), key=lambda entry: entry.name)
             ]
         yield RowsModel(LoadedQueue(topic, queue_id, "file", place, size, files), dialect, bounds)
-
-
-def queue_file_size(store: Store) -> int:
-    """The size in bytes of the files that units of databases are read from."""
-    return consumequeue.rounded_file_size(store.geometry.consumequeue_file_size, consumequeue.UNIT_SIZE)

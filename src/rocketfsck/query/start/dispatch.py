@@ -7,7 +7,7 @@ whole runs of units where these rise, as they do in any log that a broker wrote;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +17,7 @@ from rocketfsck.formats import dtypes, javatext, magic, smallfiles
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.databases import RowsModel
 from rocketfsck.query.start.index import IndexModel
-from rocketfsck.query.start.load import LoadedQueue
+from rocketfsck.query.start.load import QUEUE_AREAS, LoadedQueue
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
@@ -47,6 +47,7 @@ class DispatchRules:
     blocked: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Dispatcher:
     """Hands batches of records to the queues and the index; counts what happens to them.
 
@@ -54,24 +55,15 @@ class Dispatcher:
     where the last record ends that queues in a database were handed; None before there is one.
     """
 
-    def __init__(
-        self,
-        queues: MutableMapping[QueueName, QueueModel],
-        index: IndexModel,
-        table: QueueTable,
-        rules: DispatchRules,
-        census: Census,
-        watch: Watcher | None = None,
-    ) -> None:
-        self.queues = queues
-        self.index = index
-        self.table = table
-        self.rules = rules
-        self.census = census
-        self.watch = watch
-        self.record_count = 0
-        self.mark: int | None = None
-        self._by_row: dict[int, QueueModel] = {}
+    queues: MutableMapping[QueueName, QueueModel]
+    index: IndexModel
+    table: QueueTable
+    rules: DispatchRules
+    census: Census
+    watch: Watcher | None = None
+    record_count: int = 0
+    mark: int | None = None
+    _by_row: dict[int, QueueModel] = field(default_factory=dict)
 
     def dispatch(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
         """Dispatch those records of the batch that are `wanted`, in order."""
@@ -92,9 +84,8 @@ class Dispatcher:
         without_entry[rows] = keyed & ~taken & self.index.lacks(offset)
         had_unit = np.zeros(batch.record_count, np.bool_)  # a queue that passes it over has not had it
         had_entry = self.index.covered_before(batch["physical_offset"])
-        own = wanted & (
-            (batch["faults"] & Fault.PHYSICAL_OFFSET) == 0
-        )  # others are messages of another place
+        in_place = (batch["faults"] & Fault.PHYSICAL_OFFSET) == 0  # others are messages of another place
+        own = wanted & in_place
         self.census.see(batch, base_offset, own, missed, without_entry, had_unit, had_entry)
 
     def _to_queues(
@@ -102,7 +93,7 @@ class Dispatcher:
     ) -> None:
         rules = self.rules
         found = dispatches_of(batch, base_offset, delay_levels=rules.delay_levels)
-        if self.rules.rows_in is not None and (last := np.flatnonzero(wanted[found.row])).size:
+        if rules.rows_in is not None and (last := np.flatnonzero(wanted[found.row])).size:
             row = found.row[last[-1]]
             self.mark = int(batch["physical_offset"][row] + batch["total_size"][row])
         is_main = np.append(True, found.row[1:] != found.row[:-1]) if len(found) else np.zeros(0, np.bool_)
@@ -118,18 +109,17 @@ class Dispatcher:
             if first == last:
                 continue
             part = order[first:last]
-            picked = chosen[part]
-            if self.rules.rows_in is not None:
-                units = AppendedColumns(index[part], offset[part], found.size[picked], found.tags[picked])
-                self._to_rows(self._queue_of_row(int(queue[part[0]]), False), units)
+            picked, number = chosen[part], int(queue[part[0]])
+            units = AppendedColumns(index[part], offset[part], found.size[picked], found.tags[picked])
+            if rules.rows_in is not None:
+                self._to_rows(self._queue_of_row(number, False), units)
                 continue
-            topic = javatext.java_decode(self.table.names[int(queue[part[0]])][0])
+            topic = javatext.java_decode(self.table.names[number][0])
             missed[row[part]] = rules.blocked or not smallfiles.is_queue_name(topic)
             if rules.blocked or not smallfiles.is_directory_name(topic):
                 continue
             inner = bool((is_main[picked] & is_inner[row[part]]).any())
-            model = self._queue_of_row(int(queue[part[0]]), inner)
-            units = AppendedColumns(index[part], offset[part], found.size[picked], found.tags[picked])
+            model = self._queue_of_row(number, inner)
             if model.loaded.kind == "batch":
                 self._to_batch_queue(model, units, found.index[picked] + found.count[picked])
                 continue
@@ -148,23 +138,19 @@ class Dispatcher:
         return model
 
     def _new_queue(self, topic: str, queue_id: int, inner: bool = False) -> QueueModel:
-        if self.rules.rows_in is not None:
-            directory = f"{self.rules.rows_in}/{topic}/{queue_id}"
-            size = self.rules.queue_sizes["file"]
-            return RowsModel(LoadedQueue(topic, queue_id, "file", directory, size, []), self.rules.dialect)
-        stated = topic in self.rules.batch_topics or (inner and not self.rules.kinds_known)
-        is_batch = self.rules.dialect.batch_queues and stated
+        rules = self.rules
+        in_rows = rules.rows_in is not None
+        stated = topic in rules.batch_topics or (inner and not rules.kinds_known)
+        is_batch = rules.dialect.batch_queues and stated and not in_rows
         kind: QueueKind = "batch" if is_batch else "file"
-        area = "batchconsumequeue" if is_batch else "consumequeue"
+        area = rules.rows_in or QUEUE_AREAS[kind]
         directory = f"{area}/{topic}/{queue_id}"
-        size = self.rules.queue_sizes[kind]
-        return QueueModel(LoadedQueue(topic, queue_id, kind, directory, size, []), self.rules.dialect)
+        loaded = LoadedQueue(topic, queue_id, kind, directory, rules.queue_sizes[kind], [])
+        return (RowsModel if in_rows else QueueModel)(loaded, rules.dialect)
 
     def _append(self, model: QueueModel, units: AppendedColumns, chosen: dtypes.Longs) -> None:
         if len(chosen):
-            taken = AppendedColumns(
-                units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen]
-            )
+            taken = units.at(chosen)
             place = model.append(taken)
             if self.watch is not None:
                 self.watch(model, place, taken)
@@ -177,10 +163,7 @@ class Dispatcher:
             return
         steps = np.flatnonzero(np.diff(units.index) != 1) + 1
         for first, last in pairwise([0, *steps.tolist(), len(units.index)]):
-            run = AppendedColumns(
-                *(column[first:last] for column in (units.index, units.offset, units.size, units.tags))
-            )
-            self.watch(model, int(run.index[0]), run)
+            self.watch(model, int(units.index[first]), units.at(slice(first, last)))
 
     def _to_batch_queue(self, model: QueueModel, units: AppendedColumns, next_base: dtypes.Longs) -> None:
         highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]

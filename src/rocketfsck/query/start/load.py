@@ -33,7 +33,8 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.model import FileChange, Ignored, QueueStart, Refusal
 from rocketfsck.reader.shortqueues import ShortQueues, read_short_queues
 from rocketfsck.store.areas import list_directory
-from rocketfsck.store.model import QueueKind, Store
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import MappedFile, QueueKind, Store
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.reading import FileReader
 
@@ -286,6 +287,7 @@ KIND_REASON = (
     "java.lang.RuntimeException: The queue type of topic: {topic} should be {found}, but is {stated}"
 )
 KIND_NAMES: dict[QueueKind, str] = {"file": "SimpleCQ", "batch": "BatchCQ"}
+QUEUE_AREAS: dict[QueueKind, str] = {"file": "consumequeue", "batch": "batchconsumequeue"}
 Areas = Mapping[str, Path]
 """Directories by the name of the one below the store's root in whose place they stand."""
 
@@ -312,9 +314,19 @@ class LoadedFile:
     is_new: bool = False
     in_entries: bool = False
 
+    @classmethod
+    def of(cls, file: MappedFile) -> LoadedFile:
+        """A file as the store has it, full."""
+        return cls(file.location, file.relative, file.start_offset or 0, file.size, file.size)
+
     @property
     def end_offset(self) -> int:
         return self.start_offset + self.size
+
+    def used_end(self) -> int:
+        """Where the bytes on disk end that are not zeros. Raises StoreError."""
+        with FileReader(self.path) as reader:
+            return reader.used_end()
 
 
 @dataclass(slots=True)
@@ -344,6 +356,15 @@ class Loading:
     deleted: list[FileChange] = field(default_factory=list)
 
 
+def queue_file_sizes(geometry: Geometry) -> dict[QueueKind, int]:
+    """The size in bytes of the files of each kind of consume queue."""
+    sizes = geometry.consumequeue_file_size, geometry.batch_file_size
+    return {
+        "file": consumequeue.rounded_file_size(sizes[0], consumequeue.UNIT_SIZE),
+        "batch": consumequeue.rounded_file_size(sizes[1], consumequeue.BATCH_UNIT_SIZE),
+    }
+
+
 def load_files(
     store: Store,
     dialect: Dialect,
@@ -366,17 +387,11 @@ def load_files(
     loading.log_files = loader.mapped_files(store.commitlog.locations, log_size)
     if loading.refusals or not with_queues:
         return loading
-    kinds: list[tuple[str, QueueKind, int]] = [
-        (
-            "consumequeue",
-            "file",
-            consumequeue.rounded_file_size(store.geometry.consumequeue_file_size, consumequeue.UNIT_SIZE),
-        )
-    ]
-    if dialect.batch_queues:
-        size = consumequeue.rounded_file_size(store.geometry.batch_file_size, consumequeue.BATCH_UNIT_SIZE)
-        kinds.append(("batchconsumequeue", "batch", size))
-    for base, (area, kind, size) in zip((0, BATCH_ORDER), kinds, strict=False):
+    sizes = queue_file_sizes(store.geometry)
+    for base, (kind, area) in zip((0, BATCH_ORDER), QUEUE_AREAS.items(), strict=True):
+        if kind == "batch" and not dialect.batch_queues:
+            break
+        size = sizes[kind]
         above = areas.get(area, store.root / area)
         directories = queue_directories(above, loader.disk)
         if kind == "file" and not with_ext:
@@ -442,11 +457,10 @@ class _Loader:
                 self._wrong_size(entry, entries[number:], named)
                 break
             start_offset = smallfiles.java_parse_long(entry.name)
-            if start_offset is None:
-                reason = NUMBER_REASON.format(name=entry.name)
-                self.loading.refusals.append(Refusal(self._relative(entry, named), reason))
-                break
             relative = self._relative(entry, named)
+            if start_offset is None:
+                self.loading.refusals.append(Refusal(relative, NUMBER_REASON.format(name=entry.name)))
+                break
             files.append(LoadedFile(entry.path, relative, start_offset, file_size, file_size))
         return files
 
@@ -456,11 +470,9 @@ class _Loader:
             self.loading.refusals.append(Refusal(relative, LENGTH_REASON.format(size=entry.size)))
             return
         for other in hidden:
-            why = (
-                "the file does not have the configured length"
-                if other is entry
-                else f"the file comes after {relative}"
-            )
+            why = f"the file comes after {relative}"
+            if other is entry:
+                why = "the file does not have the configured length"
             self.loading.ignored.append(Ignored(self._relative(other, named), why))
 
     def _relative(self, entry: DirectoryEntry, named: str | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
@@ -23,16 +23,13 @@ from rocketfsck.query.start.read import LogWalker, Verdict
 from rocketfsck.query.start.recover import BatchHandler, drain, truncate_files
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.places.entries import EntryKind
-from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.store.reading import FileReader
 
 ORDER_REASON = "DISK_ERROR check {what} file order failed before recovery"
 TOO_SMALL_REASON = "[MONITOR]The processOffset is too small: {offset}"
 COMMITTED_REASON = "DISK_ERROR no unit of the index is at the committed entry {index}"
-
-_STATE_SIZE = 1 << 16
 
 
 @dataclass(slots=True)
@@ -194,31 +191,15 @@ def _committed(
     index = min(stated, walk.last.index)
     if index == walk.last.index:
         return index, walk.last.pos + walk.last.size
-    units = nodes.UnitsOnDisk(node.index)
-    try:
+    with nodes.UnitsOnDisk(node.index) as units:
         unit = units.at(index)
-    finally:
-        units.close()
     if walk.rewritten_from is not None and index >= walk.rewritten_from:
-        unit = _unit_of(node.data, walk.first, index)
+        entries = chain.from_iterable(map(nodes.entries_in, node.data[walk.first :]))
+        unit = next((entry.unit for entry in entries if entry.index == index), None)
     if unit is None or not kept or index * INDEX_UNIT_SIZE < kept[0].start_offset:
         raise StartFailedError(f"{node.directory}/checkpoint", COMMITTED_REASON.format(index=index))
     _, pos, size, _, _ = nodes.UNIT.unpack(unit)
     return index, pos + size
-
-
-def _unit_of(files: Sequence[LoadedFile], first: int, index: int) -> bytes | None:
-    """The unit that the recovery writes for an entry that it goes through."""
-    for file in files[first:]:
-        window, pos = nodes.Window(file), 0
-        try:
-            while isinstance(entry := nodes.read_entry(window, pos, file.start_offset), nodes.SoundEntry):
-                if entry.index == index:
-                    return entry.unit
-                pos += entry.size
-        finally:
-            window.close()
-    return None
 
 
 def _first_index(node: Node) -> int:
@@ -230,14 +211,7 @@ def _first_index(node: Node) -> int:
 def _stated_committed(store: Store, node: Node) -> int | None:
     """The committedIndex in checkpoint; None where nothing is read of it. Raises StartFailedError."""
     name = f"{node.directory}/checkpoint"
-    found = [file for other in store.others for file in other.files if file.relative == name]
-    if not found:
-        return None
-    try:
-        values = parse_settings(read_whole(found[0].path, _STATE_SIZE))
-    except ValueError:
-        return None
-    text = values.get("committedIndex", "").strip()
+    text = nodes.values_of(store, name).get("committedIndex", "").strip()
     if not text:
         return None
     stated = java_parse_long(text)

@@ -7,6 +7,7 @@ is on disk after that is only looked at where the broker itself looks.
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,60 +43,45 @@ class AppendedColumns:
     size: Longs
     tags: Longs
 
+    def at(self, rows: Longs | slice) -> AppendedColumns:
+        """Those of them."""
+        return AppendedColumns(self.index[rows], self.offset[rows], self.size[rows], self.tags[rows])
 
+
+@dataclasses.dataclass(slots=True, eq=False)
 class QueueModel:
     """A consume queue. `max_physic_offset` and `min_pos` are the broker's own variables."""
 
-    __slots__ = (
-        "added_count",
-        "appended_offset",
-        "counts_ends",
-        "covered_before",
-        "covered_offset",
-        "cut_count",
-        "dialect",
-        "disk",
-        "disk_end",
-        "dtype",
-        "first_file",
-        "found_count",
-        "hidden_count",
-        "last",
-        "loaded",
-        "max_base_offset",
-        "max_physic_offset",
-        "min_base_offset",
-        "min_pos",
-        "original_files",
-        "phantom_count",
-        "shifted_count",
-        "unit_size",
-    )
+    loaded: LoadedQueue
+    dialect: Dialect
+    disk: Disk = dataclasses.field(default_factory=Disk)
+    dtype: np.dtype[Any] = dataclasses.field(init=False)
+    unit_size: int = dataclasses.field(init=False)
+    counts_ends: bool = dataclasses.field(init=False)
+    original_files: tuple[str, ...] = dataclasses.field(init=False)
+    first_file: LoadedFile | None = dataclasses.field(init=False)
+    last: tuple[int, int] | None = None  # of the last valid unit: physical offset and size
+    max_physic_offset: int = -1
+    min_pos: int = 0
+    min_base_offset: int = 0
+    max_base_offset: int = 0
+    covered_offset: int = -1  # start of the furthest record that a unit on disk points to
+    covered_before: int = -1  # the same when the queue had recovered
+    disk_end: int = 0  # up to here the units are those on disk, after it those that the start appends
+    appended_offset: int = -1  # what max_physic_offset became with the last of those
+    found_count: int = 0
+    cut_count: int = 0
+    hidden_count: int = 0
+    phantom_count: int = 0  # what is not a unit, but is kept as the first of its file
+    added_count: int = 0
+    shifted_count: int = 0
 
-    def __init__(self, loaded: LoadedQueue, dialect: Dialect, disk: Disk | None = None) -> None:
-        self.loaded = loaded
-        self.disk = disk or Disk()
-        self.last: tuple[int, int] | None = None  # of the last valid unit: physical offset and size
-        self.dialect = dialect
-        self.dtype = unit_dtype(loaded.kind)
+    def __post_init__(self) -> None:
+        self.dtype = unit_dtype(self.loaded.kind)
         self.unit_size = self.dtype.itemsize
-        self.counts_ends = dialect.max_physic_offset_is_end and loaded.kind == "file"
-        self.max_physic_offset = -1
-        self.min_pos = 0
-        self.min_base_offset = 0
-        self.max_base_offset = 0
-        self.covered_offset = -1  # start of the furthest record that a unit on disk points to
-        self.covered_before = -1  # the same when the queue had recovered
-        self.disk_end = 0  # up to here the units are those on disk, after it those that the start appends
-        self.appended_offset = -1  # what max_physic_offset became with the last of those
-        self.found_count = 0
-        self.cut_count = 0
-        self.hidden_count = 0
-        self.phantom_count = 0  # what is not a unit, but is kept as the first of its file
-        self.added_count = 0
-        self.shifted_count = 0
-        self.original_files = tuple(file.relative for file in loaded.files)
-        self.first_file = loaded.files[0] if loaded.files else None
+        self.counts_ends = self.dialect.max_physic_offset_is_end and self.loaded.kind == "file"
+        self.original_files = tuple(file.relative for file in self.files)
+        self.first_file = self.files[0] if self.files else None
 
     @property
     def files(self) -> list[LoadedFile]:
@@ -152,9 +138,8 @@ class QueueModel:
             for number, other in enumerate(self.files)
             if other.end_offset <= end or other.start_offset <= end
         ]
-        return RecoveredQueue(
-            tuple(kept), self.found_count, self.hidden_count, self.covered_offset, self.last
-        )
+        counts = self.found_count, self.hidden_count
+        return RecoveredQueue(tuple(kept), *counts, self.covered_offset, self.last)
 
     def _valid_count(self, file: LoadedFile, cut_offset: int | None) -> int:
         """How many units from the file's first on are valid (and below the cut); remembers the last.
@@ -193,23 +178,18 @@ class QueueModel:
     def _sound_count(self, file: LoadedFile) -> int:
         """How many units a file has, by halves: those of a sound queue are valid up to the first zeros."""
         size = self.unit_size
-        low, high = 0, file.size // size
         with self.disk.opened(file.path) as reader:
 
             def units(number: int) -> NDArray[Any]:
                 return np.frombuffer(reader.read(number * size, size), self.dtype)
 
-            while low < high:
-                middle = (low + high) // 2
-                if self.valid(units(middle)).all():
-                    low = middle + 1
-                else:
-                    high = middle
-            if low:
-                last = units(low - 1)[0]
+            numbers = range(file.size // size)
+            count = bisect_left(numbers, True, key=lambda number: not self.valid(units(number)).all())
+            if count:
+                last = units(count - 1)[0]
                 self._see(int(last["offset"]), int(last["size"]))
                 self.covered_offset = max(self.covered_offset, int(last["offset"]))
-        return low
+        return count
 
     def _hidden_count(self, file: LoadedFile, pos: int) -> int:
         """Valid units from `pos` on, where no recovery looks. Holes are without units and are not read."""
@@ -387,15 +367,12 @@ class QueueModel:
         if last.wrote_pos < self.unit_size:
             raise StartFailedError(last.relative, EMPTY_FILE_REASON.format(unit_size=self.unit_size))
         on_disk = self.end_pos <= self.disk_end
-        if (
-            on_disk
-            and int(self._unit_at(last, last.wrote_pos - self.unit_size)["offset"]) < min_physical_offset
-        ):
+        last_pos = last.wrote_pos - self.unit_size
+        if on_disk and int(self._unit_at(last, last_pos)["offset"]) < min_physical_offset:
             self.min_pos = self.end_pos
             return
-        start = self.min_pos - first.start_offset
-        intact = start >= 0
-        start = max(start, 0)
+        intact = self.min_pos >= first.start_offset
+        start = max(self.min_pos - first.start_offset, 0)
         if start >= first.wrote_pos:
             return
         if intact and on_disk and int(self._unit_at(first, start)["offset"]) >= min_physical_offset:

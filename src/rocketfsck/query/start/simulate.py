@@ -312,33 +312,21 @@ def simulate_starts(
     with with_queues(store) as store, within(compiled=compiled_wanted(store.commitlog.size)):
         for dialect in dialects:
             refuse_unknown(store, settings, dialect)
-        return _simulated(store, dialects, settings, losses, watch, areas, sound_end)
-
-
-def _simulated(
-    store: Store,
-    dialects: Sequence[Dialect],
-    settings: Settings,
-    losses: bool,
-    watch: Watcher | None,
-    areas: Areas,
-    sound_end: int | None,
-) -> list[Start]:
-    table, disk = QueueTable(), Disk(is_sound=sound_end is not None)
-    starts = [
-        StartState(store, dialect, settings, losses, watch, areas, table, sound_end, disk)
-        for dialect in dialects
-    ]
-    for start in starts:
-        run_start(start)
-    looks: dict[ScanOptions, list[Look]] = {}
-    for start in starts:
-        if start.complete:
-            looks.setdefault(start.options, []).append(look_of(start))
-    for options, wanted in looks.items():
-        look_over(wanted, table, options)
-    cuts: Cuts = {}
-    return [start_of(start, cuts) for start in starts]
+        table, disk = QueueTable(), Disk(is_sound=sound_end is not None)
+        starts = [
+            StartState(store, dialect, settings, losses, watch, areas, table, sound_end, disk)
+            for dialect in dialects
+        ]
+        for start in starts:
+            run_start(start)
+        looks: dict[ScanOptions, list[Look]] = {}
+        for start in starts:
+            if start.complete:
+                looks.setdefault(start.options, []).append(look_of(start))
+        for options, wanted in looks.items():
+            look_over(wanted, table, options)
+        cuts: Cuts = {}
+        return [start_of(start, cuts) for start in starts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import numpy as np
 
 from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.query.start import model, recover
@@ -20,7 +19,7 @@ from rocketfsck.query.start import settings as start_settings
 from rocketfsck.query.start.databases import kind_of_queues, open_failure, queues_of
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, Watcher
 from rocketfsck.query.start.index import IndexModel
-from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, Loading
+from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, Loading, queue_file_sizes
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.node import NodeStart
 from rocketfsck.query.start.read import BrokerReading, LogWalker
@@ -170,17 +169,13 @@ class StartState:
             self.notes.append(
                 "a broker is running on this store: files change, and `abort` exists until the broker stops"
             )
-        sizes = store.geometry
         rules = DispatchRules(
             dialect,
             parse_delay_levels(settings.get("messageDelayLevel") or store.delay_levels),
             self.role.multi_dispatch and dialect.multi_dispatch,
             frozenset(queue.topic for queue in store.queues if queue.kind == "batch")
             | {topic for topic, kind in self.topic_kinds.items() if kind == "batch"},
-            {
-                "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
-                "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
-            },
+            queue_file_sizes(store.geometry),
             self.kinds_known,
             self.held.database if self.held.kind == "rows" else None,
             "consumequeue" not in areas and any(map(_is_in_the_way, store.strays)),

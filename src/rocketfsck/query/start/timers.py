@@ -32,7 +32,6 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
-from rocketfsck.store.reading import FileReader
 
 LOOKED_AT = 100_000
 """Messages without a unit whose records are read one by one."""
@@ -195,7 +194,7 @@ def start_timers(
         outcome.refusals += loading.refusals
         return outcome
     model = queues.get((timer.TIMER_TOPIC, 0))
-    log_size = sum(map(_used_size, loading.log_files))
+    log_size = sum(file.used_end() for file in loading.log_files)
     if dialect.message_database and _may_be_in_database(store, settings, log_size, model):
         _start_rows(store, log_size, model, stop_timestamp, outcome)
         return outcome
@@ -260,11 +259,6 @@ def _wheel_of(store: Store, dialect: Dialect, settings: Settings) -> StoreFile |
     if wanted and snapshots:
         return max(snapshots, key=lambda file: reader_timers.snapshot_pos(file) or 0)
     return next((file for file in wheels if file.relative == reader_timers.WHEEL), None)
-
-
-def _used_size(file: LoadedFile) -> int:
-    with FileReader(file.path) as reader:
-        return reader.used_end()
 
 
 class _Run:
@@ -356,11 +350,8 @@ class _Run:
 
     def _flush_pos(self) -> int:
         """`lastTimerLogFlushPos`, for which a snapshot has its own."""
-        pos = (
-            None
-            if self.wheel is None or self.wheel.relative == reader_timers.WHEEL
-            else reader_timers.snapshot_pos(self.wheel)
-        )
+        is_snapshot = self.wheel is not None and self.wheel.relative != reader_timers.WHEEL
+        pos = reader_timers.snapshot_pos(self.wheel) if self.wheel is not None and is_snapshot else None
         return pos if pos else self.progress.flush_pos
 
     def _cut(self, end: int) -> None:

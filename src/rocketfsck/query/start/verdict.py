@@ -5,15 +5,16 @@ Versions whose starts are alike are predicted once. Reference 0.4, 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TypedDict, Unpack
 
 from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Version, dialect_of
 from rocketfsck.formats.smallfiles import is_queue_name
 from rocketfsck.formats.versions import StartTraits
-from rocketfsck.query.start.load import NO_AREAS, Areas
+from rocketfsck.query.start.load import Areas
 from rocketfsck.query.start.model import Refusal, Start
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.query.start.simulate import simulate_starts
@@ -135,59 +136,48 @@ class Prediction:
     error: StoreError | None = None
 
 
+class Terms(TypedDict, total=False):
+    """What `simulate_starts` takes besides the store and the versions."""
+
+    conf: Settings | None
+    losses: bool
+    areas: Areas
+    sound_end: int | None
+
+
 def predict_each(
-    store: Store,
-    classes: Sequence[tuple[Version, ...]],
-    *,
-    conf: Settings | None = None,
-    losses: bool = True,
-    areas: Areas = NO_AREAS,
-    sound_end: int | None = None,
+    store: Store, classes: Sequence[tuple[Version, ...]], **terms: Unpack[Terms]
 ) -> list[Prediction]:
     """The start of each class of versions: of the store's own version where that is in it, else the newest.
 
-    `conf`, `losses`, `areas` and `sound_end` as `simulate_starts` takes them.
+    `terms` as `simulate_starts` takes them.
     """
     chosen = [store.dialect.version if store.dialect.version in group else group[-1] for group in classes]
     alike = [tuple(map(str, group)) for group in classes]
-
-    def predict(names: list[str]) -> list[Start]:
-        return simulate_starts(store, names, conf=conf, losses=losses, areas=areas, sound_end=sound_end)
-
     names = list(map(str, chosen))
     try:
-        return [
-            Prediction(name, group, start)
-            for name, group, start in zip(names, alike, predict(names), strict=True)
-        ]
+        return list(map(Prediction, names, alike, simulate_starts(store, names, **terms)))
     except StoreError:
-        return [_one(predict, name, group) for name, group in zip(names, alike, strict=True)]
+        return [_one(store, name, group, terms) for name, group in zip(names, alike, strict=True)]
 
 
-def _one(predict: Callable[[list[str]], list[Start]], version: str, alike: tuple[str, ...]) -> Prediction:
+def _one(store: Store, version: str, alike: tuple[str, ...], terms: Terms) -> Prediction:
     """A prediction where not all starts can be predicted."""
     try:
-        (start,) = predict([version])
+        (start,) = simulate_starts(store, [version], **terms)
     except StoreError as error:
         return Prediction(version, alike, None, error)
     return Prediction(version, alike, start)
 
 
 def predict_starts(
-    store: Store,
-    classes: Sequence[tuple[Version, ...]],
-    *,
-    conf: Settings | None = None,
-    losses: bool = True,
-    areas: Areas = NO_AREAS,
-    sound_end: int | None = None,
+    store: Store, classes: Sequence[tuple[Version, ...]], **terms: Unpack[Terms]
 ) -> list[StartVerdict]:
     """A verdict on each class of versions; one that says why where a store is not covered, or cannot be read.
 
     Arguments as `predict_each` takes them.
     """
-    found = predict_each(store, classes, conf=conf, losses=losses, areas=areas, sound_end=sound_end)
-    return [verdict_of(prediction) for prediction in found]
+    return list(map(verdict_of, predict_each(store, classes, **terms)))
 
 
 def verdict_of(prediction: Prediction) -> StartVerdict:
@@ -222,11 +212,7 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         added_count=sum(queue.added_count for queue in start.queues),
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
-        reissued_count=sum(
-            queue.reissued_count
-            for queue in start.queues
-            if queue.reissued_count and is_queue_name(queue.topic)
-        ),
+        reissued_count=sum(queue.reissued_count for queue in start.queues if is_queue_name(queue.topic)),
         phantom_count=sum(queue.phantom_count for queue in start.queues),
         astray_count=losses.astray_count,
         timer_lost_count=0 if start.timers is None else start.timers.lost_count,
