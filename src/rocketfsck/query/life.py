@@ -154,16 +154,12 @@ def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[LifeEvent]:
         if found.message.topic == HALF_TOPIC:
             yield from _completed(view, found)
         yield from _popped(view, found)
-    committed = [
-        found
-        for found in records
-        if magic.transaction_type(found.message.sys_flag) == magic.TRANSACTION_COMMIT
-    ]
+    kinds = {magic.transaction_type(found.message.sys_flag) for found in records}
     for found in records:
-        if found.message.topic == HALF_TOPIC and not committed and _op_of(view, found) is None:
-            yield LifeEvent(
-                None, "pending", "neither committed nor rolled back up to the end of the log", found.offset
-            )
+        is_half = found.message.topic == HALF_TOPIC and magic.TRANSACTION_COMMIT not in kinds
+        if is_half and _op_of(view, found) is None:
+            text = "neither committed nor rolled back up to the end of the log"
+            yield LifeEvent(None, "pending", text, found.offset)
 
 
 def _role(found: Found, records: tuple[Found, ...]) -> tuple[str, str]:
@@ -252,11 +248,10 @@ def _following(view: StoreView, topic: str, queue_id: int, offset: int) -> Itera
     start = queue.first_index_at(offset)
     for index in range(start, min(queue.end_index, start + FOLLOW_LIMIT)):
         unit = queue.unit(index)
-        message = (
-            None if unit is None else view.log.message_at(unit.physical_offset, max_body_size=BODY_LIMIT)
-        )
-        if unit is not None and isinstance(message, Message):
-            yield unit.physical_offset, message
+        if unit is not None:
+            message = view.log.message_at(unit.physical_offset, max_body_size=BODY_LIMIT)
+            if isinstance(message, Message):
+                yield unit.physical_offset, message
 
 
 def _op_of(view: StoreView, half: Found) -> tuple[int, Message] | None:
@@ -291,9 +286,8 @@ def _popped(view: StoreView, found: Found) -> Iterator[LifeEvent]:
                 text = f"popped by group {said.get('c')}, invisible for {said.get('it')} ms"
                 yield LifeEvent(message.store_timestamp, "popped", text, offset)
             elif message.tags in ("ack", "bAck") and _is_acked(said, place.queue_offset):
-                yield LifeEvent(
-                    message.store_timestamp, "acked", f"acknowledged by group {said.get('c')}", offset
-                )
+                text = f"acknowledged by group {said.get('c')}"
+                yield LifeEvent(message.store_timestamp, "acked", text, offset)
 
 
 def _pop_words(message: Message) -> dict[str, object]:

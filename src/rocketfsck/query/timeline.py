@@ -144,26 +144,16 @@ def due_events(store: Store) -> Iterator[TimelineEvent]:
     for message in wheel_messages(store, max_count=DUE_LIMIT):
         at = message.deliver_timestamp or message.due_timestamp
         to = "" if message.topic is None else f" of {message.topic}"
-        yield TimelineEvent(
-            at,
-            "Scheduled Delivery",
-            f"a message{to} waits on the timer wheel ({message.action.value})",
-            "due",
-            topic=message.topic,
-            queue_id=message.queue_id,
-            physical_offset=message.physical_offset,
-        )
+        text = f"a message{to} waits on the timer wheel ({message.action.value})"
+        yield _due(at, text, message.topic, message.queue_id, message.physical_offset)
     for level, units in delayed_units(store):
+        text, queue_id = f"a message of delay level {level} waits", timer.delay_queue_id(level)
         for unit in islice(units, DUE_LIMIT):
-            yield TimelineEvent(
-                unit.tags_code,
-                "Scheduled Delivery",
-                f"a message of delay level {level} waits",
-                "due",
-                topic=timer.SCHEDULE_TOPIC,
-                queue_id=timer.delay_queue_id(level),
-                physical_offset=unit.physical_offset,
-            )
+            yield _due(unit.tags_code, text, timer.SCHEDULE_TOPIC, queue_id, unit.physical_offset)
+
+
+def _due(at: int, text: str, topic: str | None, queue_id: int | None, offset: int) -> TimelineEvent:
+    return TimelineEvent(at, "Scheduled Delivery", text, "due", None, topic, queue_id, offset)
 
 
 GAP_LIMIT = 1000
@@ -233,11 +223,9 @@ def log_events(
 
 def _topics(statistics: LogStatistics) -> Iterator[TimelineEvent]:
     for topic, tally in statistics.topics.items():
-        count = f"{tally.message_count:,} in the log"
-        yield TimelineEvent(
-            tally.first_timestamp, "First Message Stored", f"first message of {topic}", "topic", topic=topic
-        )
-        text = f"last message of {topic}, {count}"
+        text = f"first message of {topic}"
+        yield TimelineEvent(tally.first_timestamp, "First Message Stored", text, "topic", topic=topic)
+        text = f"last message of {topic}, {tally.message_count:,} in the log"
         yield TimelineEvent(tally.last_timestamp, "Last Message Stored", text, "topic", topic=topic)
     for file in statistics.files:
         if file.last_timestamp is not None:
@@ -249,9 +237,8 @@ def _gaps(marks: LogMarks) -> Iterator[TimelineEvent]:
     for length, offset, at in marks.gaps:
         text = f"no message was stored for {gap_text(length)}, up to this one"
         yield TimelineEvent(at, "End Of Gap", text, "gap", physical_offset=offset)
-        yield TimelineEvent(
-            at - length, "Begin Of Gap", f"no message for {gap_text(length)} from here on", "gap"
-        )
+        text = f"no message for {gap_text(length)} from here on"
+        yield TimelineEvent(at - length, "Begin Of Gap", text, "gap")
 
 
 def gap_text(length: int) -> str:
@@ -276,9 +263,8 @@ def _deletions(store: Store, statistics: LogStatistics) -> Iterator[TimelineEven
     for file in statistics.files[:-1]:
         if file.last_timestamp is not None:
             text = f"{file.file} is old enough to be deleted (fileReservedTime of {hours} h{known})"
-            yield TimelineEvent(
-                file.last_timestamp + hours * HOUR_MS, "Expiration Time", text, "deletion", file.file
-            )
+            at = file.last_timestamp + hours * HOUR_MS
+            yield TimelineEvent(at, "Expiration Time", text, "deletion", file.file)
 
 
 def first_events(files: Sequence[MappedFile], times: dict[int, int]) -> Iterator[TimelineEvent]:

@@ -210,11 +210,7 @@ class _ColumnTest:
     def _unknown(self) -> Sides:
         return np.zeros(self.count, np.bool_), np.ones(self.count, np.bool_)
 
-    def _numbers(
-        self,
-        node: Leaf,
-        column: NDArray[Any],
-    ) -> Sides:
+    def _numbers(self, node: Leaf, column: NDArray[Any]) -> Sides:
         if not isinstance(node, Compare):
             found: dtypes.Flags = column != 0
         elif node.operator == "in":

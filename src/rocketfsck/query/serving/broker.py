@@ -209,9 +209,8 @@ class BrokerView(Closing):
         `by_tags` the key is the tags of messages (index type "T"); UsageError for a version before 5.4.0.
         """
         if by_tags and not self.dialect.tag_entries:
-            raise UsageError(
-                f"a {self.version} broker has no query by tags; brokers have it {when('tag_entries')}"
-            )
+            since = when("tag_entries")
+            raise UsageError(f"a {self.version} broker has no query by tags; brokers have it {since}")
         limit = min(max_num, MAX_BATCH_NUM)
         key_hash = tag_index_hash(topic, key) if by_tags else index_hash(topic, key)
         out: list[int] = []
@@ -401,15 +400,8 @@ def broker_by_key(
     """
     trace = Trace(f"{topic}#{TAG_KEY_PREFIX if tag else ''}{key}")
     most = DEFAULT_QUERY_NUM if unique else max_count
-    stated = {
-        name: value
-        for name, value in (
-            ("max_num", most),
-            ("begin_timestamp", begin_timestamp),
-            ("end_timestamp", end_timestamp),
-        )
-        if value is not None
-    }
+    window = {"max_num": most, "begin_timestamp": begin_timestamp, "end_timestamp": end_timestamp}
+    stated = {name: value for name, value in window.items() if value is not None}
     offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, unique=unique, **stated)
     return answer_of(broker, offsets, trace, f"a {broker.version} broker finds nothing")
 

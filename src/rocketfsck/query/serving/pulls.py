@@ -19,6 +19,7 @@ from typing import Literal
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving import files as serving_files
+from rocketfsck.query.serving.files import Boundary, ServedFile, ServedLog, ServedQueue
 from rocketfsck.reader.units import Unit
 
 NO_TIME = -1
@@ -27,11 +28,11 @@ _ILLEGAL = "java.lang.IllegalArgumentException"
 
 
 def offset_of_time(
-    queue: serving_files.ServedQueue,
-    log: serving_files.ServedLog,
+    queue: ServedQueue,
+    log: ServedLog,
     dialect: Dialect,
     timestamp: int,
-    boundary: serving_files.Boundary = "lower",
+    boundary: Boundary = "lower",
 ) -> int:
     """The queue offset for a time in ms: `getOffsetInQueueByTime`.
 
@@ -51,10 +52,10 @@ def offset_of_time(
 
 
 def _database_search(
-    queue: serving_files.ServedQueue,
-    log: serving_files.ServedLog,
+    queue: ServedQueue,
+    log: ServedLog,
     timestamp: int,
-    boundary: serving_files.Boundary,
+    boundary: Boundary,
 ) -> int:
     """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, by the times in its rows.
 
@@ -105,26 +106,26 @@ def _database_search(
 class _TimeSearch:
     """Searches the files of one queue. Positions are those of units in their file."""
 
-    def __init__(self, queue: serving_files.ServedQueue, log: serving_files.ServedLog) -> None:
+    def __init__(self, queue: ServedQueue, log: ServedLog) -> None:
         self.queue = queue
         self.log = log
         self.size = queue.unit_size
 
-    def _time(self, file: serving_files.ServedFile, pos: int) -> int:
+    def _time(self, file: ServedFile, pos: int) -> int:
         """The time (ms) of a unit's record, -1 where the broker finds none."""
         unit = self.queue.unit(file, pos)
         return self.log.store_timestamp(unit.physical_offset, unit.size)
 
-    def _is_expired(self, file: serving_files.ServedFile, pos: int) -> bool:
+    def _is_expired(self, file: ServedFile, pos: int) -> bool:
         return self.queue.unit(file, pos).physical_offset < self.log.min_offset
 
-    def _floor(self, file: serving_files.ServedFile) -> int:
+    def _floor(self, file: ServedFile) -> int:
         return max(self.queue.min_pos - file.start_offset, 0)
 
     def _middle(self, low: int, high: int) -> int:
         return (low + high) // (2 * self.size) * self.size
 
-    def _queue_offset(self, file: serving_files.ServedFile, pos: int) -> int:
+    def _queue_offset(self, file: ServedFile, pos: int) -> int:
         """The queue offset of a position; -1, for none, is the byte in front of the file."""
         return max(file.start_offset + pos, 0) // self.size
 
@@ -158,7 +159,7 @@ class _TimeSearch:
         is_right = abs(timestamp - left_time) > abs(timestamp - right_time)
         return self._queue_offset(file, right if is_right else left)
 
-    def boundary(self, timestamp: int, boundary: serving_files.Boundary) -> int:
+    def boundary(self, timestamp: int, boundary: Boundary) -> int:
         file = self._file_of(timestamp, boundary)
         if file is None or not file.wrote_pos:
             return 0
@@ -189,14 +190,14 @@ class _TimeSearch:
                 low, left = middle + self.size, middle
         return self._queue_offset(file, left if boundary == "upper" else right)
 
-    def _edge(self, file: serving_files.ServedFile, pos: int, step: int, floor: int, ceiling: int) -> int:
+    def _edge(self, file: ServedFile, pos: int, step: int, floor: int, ceiling: int) -> int:
         """The last of the neighbours that have the same time."""
         stored = self._time(file, pos)
         while floor <= pos + step <= ceiling and self._time(file, pos + step) == stored:
             pos += step
         return pos
 
-    def _file_of(self, timestamp: int, boundary: serving_files.Boundary) -> serving_files.ServedFile | None:
+    def _file_of(self, timestamp: int, boundary: Boundary) -> ServedFile | None:
         """The first file whose last record is at that time or later, or the last whose first is not later.
 
         A file without such a record has the time -1: the first search passes it over, the second takes it.
@@ -211,7 +212,7 @@ class _TimeSearch:
         begun = (file for file, start in zip(files[::-1], starts[::-1], strict=True) if start <= timestamp)
         return next(begun, None)
 
-    def _bound(self, file: serving_files.ServedFile, pos: int) -> int:
+    def _bound(self, file: ServedFile, pos: int) -> int:
         if pos + self.size > file.wrote_pos:
             return NO_TIME
         stored = self._time(file, pos)
@@ -248,8 +249,8 @@ class PullAnswer:
 
 
 def pull(
-    queue: serving_files.ServedQueue,
-    log: serving_files.ServedLog,
+    queue: ServedQueue,
+    log: ServedLog,
     dialect: Dialect,
     offset: int,
     max_num: int,
@@ -275,13 +276,13 @@ def pull(
     return _Pull(queue, log, dialect, offset, max_num).run(units)
 
 
-def _units(queue: serving_files.ServedQueue, file: serving_files.ServedFile, pos: int) -> Iterator[Unit]:
+def _units(queue: ServedQueue, file: ServedFile, pos: int) -> Iterator[Unit]:
     """The units of one file of the queue from a position on: a pull does not go on into the next file."""
     for place in range(pos, file.wrote_pos, queue.unit_size):
         yield queue.unit(file, place)
 
 
-def _rows(queue: serving_files.ServedQueue, offset: int, max_num: int) -> Iterator[Unit]:
+def _rows(queue: ServedQueue, offset: int, max_num: int) -> Iterator[Unit]:
     """The rows of a database for as many messages as were asked for, up to one that is missing."""
     for queue_offset in range(offset, offset + max_num):
         unit = queue.unit_at(queue_offset)
@@ -290,18 +291,18 @@ def _rows(queue: serving_files.ServedQueue, offset: int, max_num: int) -> Iterat
         yield unit
 
 
-def locate(queue: serving_files.ServedQueue, offset: int) -> tuple[serving_files.ServedFile, int] | None:
+def locate(queue: ServedQueue, offset: int) -> tuple[ServedFile, int] | None:
     """The file and the position in it where the broker reads the unit of a queue offset; None for none."""
     return queue.file_of(offset) if queue.kind == "file" else serving_files.find_batch(queue, offset)
 
 
-def commit_log_offset(queue: serving_files.ServedQueue, offset: int) -> int:
+def commit_log_offset(queue: ServedQueue, offset: int) -> int:
     """`getCommitLogOffsetInQueue`: where the unit of a queue offset points; 0 without one."""
     found = locate(queue, offset)
     return queue.unit(*found).physical_offset if found is not None else 0
 
 
-def _next_file(queue: serving_files.ServedQueue, offset: int) -> int:
+def _next_file(queue: ServedQueue, offset: int) -> int:
     """`rollNextFile` of a queue: a batch queue and one in a database have none and say 0."""
     if queue.kind == "batch" or queue.in_database:
         return 0
@@ -313,8 +314,8 @@ def _next_file(queue: serving_files.ServedQueue, offset: int) -> int:
 class _Pull:
     """The walk over the units of a queue from the offset on."""
 
-    queue: serving_files.ServedQueue
-    log: serving_files.ServedLog
+    queue: ServedQueue
+    log: ServedLog
     dialect: Dialect
     offset: int
     max_num: int

@@ -29,6 +29,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats import indexfile, javatext, magic
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving import files as serving_files
+from rocketfsck.query.serving.files import AppendedUnits, ServedFile, ServedLog, ServedQueue
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.index import IndexModel, OpenIndex, PutEntries
@@ -120,7 +121,7 @@ class Serving:
 
     def __init__(
         self,
-        log: serving_files.ServedLog,
+        log: ServedLog,
         view: LogView,
         dialect: Dialect,
         indexes: list[ServedIndex],
@@ -132,9 +133,9 @@ class Serving:
         self.view = view
         self.dialect = dialect
         self.in_database = bool(view.store.lifted.areas)
-        self._made: dict[QueueName, serving_files.ServedQueue | None] = {}
+        self._made: dict[QueueName, ServedQueue | None] = {}
 
-    def queue(self, topic: str, queue_id: int) -> serving_files.ServedQueue | None:
+    def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
         """A queue; None where the broker has none."""
         name = (topic, queue_id)
         if name not in self._made:
@@ -144,7 +145,7 @@ class Serving:
             self._made[name] = made
         return self._made[name]
 
-    def _make(self, name: QueueName) -> serving_files.ServedQueue | None:
+    def _make(self, name: QueueName) -> ServedQueue | None:
         raise NotImplementedError
 
     def names(self) -> Iterable[QueueName]:
@@ -201,14 +202,14 @@ class _Started(Serving):
             )
         self.runs.setdefault((model.loaded.topic, model.loaded.queue_id), []).append((place, units))
 
-    def _make(self, name: QueueName) -> serving_files.ServedQueue | None:
+    def _make(self, name: QueueName) -> ServedQueue | None:
         model = self.models.get(name)
         if model is None:
             return None
         appended = self._appended(model, self.runs.get(name, []))
         size = model.unit_size
 
-        def served(file: LoadedFile) -> serving_files.ServedFile:
+        def served(file: LoadedFile) -> ServedFile:
             places = appended.place * size
             written = bool(np.any((places >= file.start_offset) & (places < file.end_offset)))
             mtime = self.now if written or file.is_new else self.mtimes.get(file.path, 0)
@@ -216,9 +217,7 @@ class _Started(Serving):
 
         return _queue(model, tuple(map(served, model.files)), self.log, self.readers, appended)
 
-    def _appended(
-        self, model: QueueModel, runs: list[tuple[int, AppendedColumns]]
-    ) -> serving_files.AppendedUnits:
+    def _appended(self, model: QueueModel, runs: list[tuple[int, AppendedColumns]]) -> AppendedUnits:
         """The units that a start appends and that stay; a later one in place of an earlier one."""
         if not runs:
             return serving_files.NO_UNITS
@@ -235,7 +234,7 @@ class _Started(Serving):
         if model.loaded.kind == "batch":
             for row, offset in enumerate(columns[0].tolist()):
                 batches[row] = self._batch(offset)
-        return serving_files.AppendedUnits(latest, *columns, *batches.T)
+        return AppendedUnits(latest, *columns, *batches.T)
 
     def _batch(self, offset: int) -> tuple[int, int, int]:
         """The base, the number of messages and the time of a record, for its batch unit."""
@@ -264,7 +263,7 @@ class _Running(Serving):
     def names(self) -> Iterable[QueueName]:
         return self.queues
 
-    def _make(self, name: QueueName) -> serving_files.ServedQueue | None:
+    def _make(self, name: QueueName) -> ServedQueue | None:
         queue = self.queues.get(name)
         if queue is None:
             return None
@@ -291,14 +290,12 @@ def _cut(files: Iterable[LoadedFile], end: int) -> Iterator[LoadedFile]:
             yield file
 
 
-def _served(file: LoadedFile, mtime: int = 0) -> serving_files.ServedFile:
-    return serving_files.ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
+def _served(file: LoadedFile, mtime: int = 0) -> ServedFile:
+    return ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
 
 
-def _log(
-    store: Store, files: Iterable[LoadedFile], dialect: Dialect, readers: Readers
-) -> serving_files.ServedLog:
-    return serving_files.ServedLog(
+def _log(store: Store, files: Iterable[LoadedFile], dialect: Dialect, readers: Readers) -> ServedLog:
+    return ServedLog(
         tuple(map(_served, files)),
         max(store.geometry.commitlog_file_size, 1),
         dialect.v2_allowed,
@@ -309,13 +306,13 @@ def _log(
 
 def _queue(
     model: QueueModel,
-    files: tuple[serving_files.ServedFile, ...],
-    log: serving_files.ServedLog,
+    files: tuple[ServedFile, ...],
+    log: ServedLog,
     readers: Readers,
-    appended: serving_files.AppendedUnits,
-) -> serving_files.ServedQueue:
+    appended: AppendedUnits,
+) -> ServedQueue:
     loaded = model.loaded
-    queue = serving_files.ServedQueue(
+    queue = ServedQueue(
         loaded.topic,
         loaded.queue_id,
         loaded.kind,
@@ -333,7 +330,7 @@ def _queue(
     return replace(queue, min_offset=_batch_min(queue, log.min_offset), max_offset=_batch_max(queue))
 
 
-def _batch_min(queue: serving_files.ServedQueue, min_physical_offset: int) -> int:
+def _batch_min(queue: ServedQueue, min_physical_offset: int) -> int:
     """The first queue offset of a batch queue, -1 for none: correctMinOffset.
 
     Behind the units at the beginning of its first file whose records are gone, be they all of that file.
@@ -350,7 +347,7 @@ def _batch_min(queue: serving_files.ServedQueue, min_physical_offset: int) -> in
     return least
 
 
-def _batch_max(queue: serving_files.ServedQueue) -> int:
+def _batch_max(queue: ServedQueue) -> int:
     """The next queue offset of a batch queue: after the last unit of its last file, or of the one before."""
     for file in queue.files[:-3:-1]:
         if file.wrote_pos >= queue.unit_size:

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rocketfsck.formats import magic
-from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedFile
@@ -44,7 +43,7 @@ class Ranges:
         self._ranges: list[LostRange] = []
         self._open = False
 
-    def add(self, offset: NDArray[np.int64], size: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
+    def add(self, offset: Longs, size: Longs, chosen: Flags) -> None:
         """Records by where they stand, in order; those that are `chosen` count."""
         rows = np.flatnonzero(chosen)
         if len(rows):
@@ -97,13 +96,7 @@ class _Numbering:
             self.last = np.append(self.last, np.full(more, -1, np.int64))
             self.begin = np.append(self.begin, np.full(more, -1, np.int64))
 
-    def see(
-        self,
-        row: NDArray[np.int64],
-        place: NDArray[np.int64],
-        base: NDArray[np.int64],
-        following: NDArray[np.int64],
-    ) -> None:
+    def see(self, row: Longs, place: Longs, base: Longs, following: Longs) -> None:
         """Take records at physical offsets `place`, in order, with queueOffsets `base` to `following`."""
         self.until = int(place[-1])
         np.minimum.at(self.first, row, place)
@@ -142,18 +135,18 @@ class Census:
         self.new_by_key_count = 0
         self.reached_count = 0
         self._passes = [_Numbering()]
-        self._missed: NDArray[np.int64] = np.zeros(256, np.int64)
-        self._last_missed: NDArray[np.int64] = np.full(256, -1, np.int64)
+        self._missed: Longs = np.zeros(256, np.int64)
+        self._last_missed: Longs = np.full(256, -1, np.int64)
 
     def see(
         self,
         batch: RecordBatch,
         base_offset: int,
-        wanted: NDArray[np.bool_],
-        without_unit: NDArray[np.bool_],
-        without_entry: NDArray[np.bool_],
-        had_unit: NDArray[np.bool_],
-        had_entry: NDArray[np.bool_],
+        wanted: Flags,
+        without_unit: Flags,
+        without_entry: Flags,
+        had_unit: Flags,
+        had_entry: Flags,
     ) -> None:
         """Take in the `wanted` records of a batch: what they lack after the start, what they had before."""
         rows = np.flatnonzero(wanted)
@@ -162,29 +155,20 @@ class Census:
         offset, size = batch["pos"][rows] + base_offset, batch["total_size"][rows].astype(np.int64)
         self.by_queue.add(offset, size, without_unit[rows])
         self.by_key.add(offset, size, without_entry[rows])
-        queue = batch["queue_index"].astype(np.int64)
+        queue, place = batch["queue_index"].astype(np.int64), batch["pos"].astype(np.int64) + base_offset
         dispatched = is_dispatched(batch)[rows]
         self.reached_count += int(np.count_nonzero(dispatched & ~without_unit[rows]))
         used = rows[dispatched & (queue[rows] >= 0)]
         self._make_room()
         if len(used):
-            self._number(
-                queue[used],
-                batch["pos"][used].astype(np.int64) + base_offset,
-                batch["inner_base"][used],
-                batch["inner_base"][used] + np.maximum(batch["batch_size"][used], 1),
-            )
+            base = batch["inner_base"][used]
+            following = base + np.maximum(batch["batch_size"][used], 1)
+            self._number(queue[used], place[used], base, following)
         missed = rows[without_unit[rows] & (queue[rows] >= 0)]
         np.add.at(self._missed, queue[missed], 1)
-        np.maximum.at(self._last_missed, queue[missed], batch["pos"][missed].astype(np.int64) + base_offset)
+        np.maximum.at(self._last_missed, queue[missed], place[missed])
 
-    def _number(
-        self,
-        row: NDArray[np.int64],
-        place: NDArray[np.int64],
-        base: NDArray[np.int64],
-        following: NDArray[np.int64],
-    ) -> None:
+    def _number(self, row: Longs, place: Longs, base: Longs, following: Longs) -> None:
         if place[0] < self._passes[-1].until:  # what was not handed on is looked over afterwards
             self._passes.append(_Numbering())
         self._passes[-1].make_room(len(self.table))
@@ -264,7 +248,7 @@ def count_astray(files: Iterable[Astray], kept: Sequence[LoadedFile], options: S
     return count
 
 
-def is_dispatched(batch: RecordBatch) -> NDArray[np.bool_]:
+def is_dispatched(batch: RecordBatch) -> Flags:
     """Which records belong into a consume queue."""
     transaction = batch["sys_flag"] & magic.TRANSACTION_MASK
     return np.asarray(
@@ -344,7 +328,7 @@ class Remains:
         # row is for queues that it did not take
         self._covered = np.array([(FAR, FAR, 0)], np.int64)
 
-    def judge(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
+    def judge(self, batch: RecordBatch, base_offset: int, wanted: Flags) -> None:
         """Tell the census of those records of a batch, of the file that begins at `base_offset`."""
         limits = self._limits()[batch["queue_index"]]
         offset = batch["physical_offset"]
@@ -361,13 +345,12 @@ class Remains:
             self.index.covered_before(offset),
         )
 
-    def _limits(self) -> NDArray[np.int64]:
+    def _limits(self) -> Longs:
         known = len(self._covered) - 1
         fresh = self.census.table.names[known:]
         if fresh:
-            rows = []
-            for topic, queue_id in fresh:
-                rows.append(self.queues.covered((java_decode(topic), queue_id)) or (-1, -1, 0))
+            names = [(java_decode(topic), queue_id) for topic, queue_id in fresh]
+            rows = [self.queues.covered(name) or (-1, -1, 0) for name in names]
             self._covered = np.concatenate([self._covered[:-1], rows, self._covered[-1:]])
         return self._covered
 

@@ -80,10 +80,8 @@ def choose_data_file(
             data = reader.read_upto(ENTRY_HEADER_SIZE, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
         first = decode_head(data, knows_ipv6=dialect.ipv6_hosts)
         known = first.magic_code == MAGIC_V1 and first.store_timestamp != 0
-        mark = dialect.recovery_mark
-        if known and checkpoint.covers(
-            first.physical_offset, first.store_timestamp, mark, index_safe=index_safe
-        ):
+        place = first.physical_offset, first.store_timestamp
+        if known and checkpoint.covers(*place, dialect.recovery_mark, index_safe=index_safe):
             return number
     return 0
 
@@ -147,14 +145,8 @@ def recover_log(
             number += 1
             continue
         stop = "blank" if is_blank else stop_name(judged)
-        scan = LogScan(
-            files[first].relative,
-            start_offset,
-            cut_offset,
-            stop,
-            number - first + 1,
-            read_size,
-        )
+        count = number - first + 1
+        scan = LogScan(files[first].relative, start_offset, cut_offset, stop, count, read_size)
         return RecoveredLog(scan, cut_offset, tuple(notes))
 
 
@@ -166,14 +158,8 @@ def recover_sound_log(
     start_offset = files[first].start_offset + start_pos
     last = max((number for number, file in enumerate(files) if file.start_offset < end_offset), default=first)
     full = end_offset == files[last].start_offset + files[last].size
-    scan = LogScan(
-        files[first].relative,
-        start_offset,
-        end_offset,
-        "blank" if full else "invalid",
-        max(last - first, 0) + 1,
-        max(end_offset - start_offset, 0),
-    )
+    stop, count, size = "blank" if full else "invalid", max(last - first, 0) + 1, end_offset - start_offset
+    scan = LogScan(files[first].relative, start_offset, end_offset, stop, count, max(size, 0))
     return RecoveredLog(scan, end_offset, ())
 
 
@@ -248,14 +234,8 @@ def dispatch_log(
     before = start_offset - 1
     while offset < max_offset:
         if offset <= before:
-            skipped.append(
-                Skipped(
-                    offset,
-                    max_offset,
-                    "the dispatcher returns to an offset that it has already read",
-                    stuck=True,
-                )
-            )
+            why = "the dispatcher returns to an offset that it has already read"
+            skipped.append(Skipped(offset, max_offset, why, stuck=True))
             break
         before = offset
         file = find_file(files, offset)

@@ -46,8 +46,8 @@ class UnreadPart:
 
     reads: Callable[[Dialect], bool]
     count: Callable[[StartState], int | None]
-    text: str
-    uncounted: str
+    text: str = ""
+    uncounted: str = ""
 
 
 def unread_parts(state: StartState) -> Iterator[model.Unread]:
@@ -156,8 +156,7 @@ PARTS: tuple[UnreadPart, ...] = (
     UnreadPart(
         lambda _: False,
         _blocked,
-        "",
-        "delivers and takes no messages, because consumequeue is not a directory",
+        uncounted="delivers and takes no messages, because consumequeue is not a directory",
     ),
     UnreadPart(
         lambda dialect: dialect.timer_wheel,
@@ -184,46 +183,31 @@ PARTS: tuple[UnreadPart, ...] = (
         "never asks for the outcome of transactions in RocksDB",
     ),
     UnreadPart(
-        lambda dialect: dialect.dledger,
-        _entries,
-        "",
-        "does not read the commit log of DLedger",
+        lambda dialect: dialect.dledger, _entries, uncounted="does not read the commit log of DLedger"
     ),
     UnreadPart(
         lambda dialect: dialect.rocksdb_consumequeue,
         _queue_rows,
-        "",
-        "does not read the consume queues in RocksDB",
+        uncounted="does not read the consume queues in RocksDB",
     ),
     UnreadPart(
         lambda dialect: dialect.rocksdb_consumequeue,
         _config_rows,
-        "",
-        "does not read the topics, groups, and offsets in RocksDB",
+        uncounted="does not read the topics, groups, and offsets in RocksDB",
     ),
+    UnreadPart(lambda dialect: dialect.batch_queues, _batch_queues, "does not read {count:batch queue}"),
     UnreadPart(
-        lambda dialect: dialect.batch_queues,
-        _batch_queues,
-        "does not read {count:batch queue}",
-        "",
-    ),
-    UnreadPart(
-        lambda dialect: dialect.multi_dispatch,
-        _light_queues,
-        "adds no messages to {count:light queue}",
-        "",
+        lambda dialect: dialect.multi_dispatch, _light_queues, "adds no messages to {count:light queue}"
     ),
     UnreadPart(
         lambda dialect: dialect.compaction,
         _of_kind(OtherKind.COMPACTION_CQ),
         "does not read {count:compacted queue}",
-        "",
     ),
     UnreadPart(
         lambda dialect: dialect.tiered_store,
         _of_kind(*SEGMENT_KINDS),
         "does not read {count:queue} in tiered storage",
-        "",
     ),
     UnreadPart(
         lambda dialect: dialect.pop_database,
@@ -240,14 +224,12 @@ FEATURES: tuple[UnreadPart, ...] = (
     UnreadPart(
         lambda dialect: dialect.tag_entries,
         _tag_entries,
-        "",
-        "does not answer queries by tags from the index",
+        uncounted="does not answer queries by tags from the index",
     ),
     UnreadPart(
         lambda dialect: dialect.checkpoint_fields == _newest().checkpoint_fields,
         _checkpoint_fields,
         "does not read {count:field} of the checkpoint",
-        "",
     ),
 )
 """What versions do not read either, and holds no message: a start is not worse for it."""
@@ -291,12 +273,9 @@ def file_changes(
         gone = [name for name in queue.original_files if name not in set(now)]
         fresh = [name for name in now if name not in set(queue.original_files)]
         changes += [model.FileChange(name, "deleted", size, why) for name in gone]
-        changes += [
-            model.FileChange(
-                name, "resized" if name in hidden else "created", size, "the broker appends units"
-            )
-            for name in fresh
-        ]
+        for name in fresh:
+            change: model.Change = "resized" if name in hidden else "created"
+            changes.append(model.FileChange(name, change, size, "the broker appends units"))
     return changes
 
 
@@ -484,19 +463,13 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[losses.Ranges, int]:
     """What is cut off; `cuts` keeps it for other versions, which mostly cut at the same place."""
     if state.cut_offset is None or state.cut_offset == state.sound_end:
         return losses.Ranges(), 0
-    key = (
-        state.cut_offset,
-        state.kept_timestamp,
-        state.options,
-        tuple(file.path for file in state.all_files),
-    )
+    cut_offset, scanned = state.cut_offset, (state.cut_offset, state.kept_timestamp, state.options)
+    key = (*scanned, *(file.path for file in state.all_files))
     if key not in cuts:
-        deleted_before, cut_offset = _deleted_queues(state), state.cut_offset
+        deleted_before = _deleted_queues(state)
         cuts[key] = losses.count_cut(
             state.all_files,
-            state.cut_offset,
-            state.kept_timestamp,
-            state.options,
+            *scanned,
             lambda name: state.queues.began_at(name) if name in state.queues else deleted_before(*name),
             lambda: light_offsets(state.store, cut_offset),
         )

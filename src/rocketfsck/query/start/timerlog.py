@@ -98,11 +98,9 @@ def read_timer_rows(store: Store) -> TimerRows | str:
         except (StoreError, FormatError) as error:
             return f"{MESSAGE_DATABASE} cannot be read: {error}"
     places.sort()
-    table = np.array(places, np.int64).reshape(-1, 2)
+    offset, due = np.array(places, np.int64).reshape(-1, 2).T.copy()
     scan, timeline = (marks.get(name) for name in rocks.MARKS[FAMILY])
-    return TimerRows(
-        database is not None, table[:, 0].copy(), table[:, 1].copy(), frozenset(keys), scan, timeline
-    )
+    return TimerRows(database is not None, offset, due, frozenset(keys), scan, timeline)
 
 
 def start_rows(
@@ -196,15 +194,10 @@ class RowsFate:
                     looked += int(np.count_nonzero(~has_row))
         if looked > LOOKED_AT:
             self.notes.append(f"the prediction covers the first {LOOKED_AT:,} messages without a timer row")
-        left = [
-            found
-            for found in rowless.values()
-            if found.key not in self.recalled and found.key not in self.rows.keys
-        ]
-        columns = np.array([(found.number, found.offset, found.due) for found in left], np.int64).reshape(
-            -1, 3
-        )
-        self._judge(*columns.T, has_row=False)
+        known = self.recalled | self.rows.keys
+        left = [found for key, found in rowless.items() if key not in known]
+        columns = np.array([(found.number, found.offset, found.due) for found in left], np.int64)
+        self._judge(*columns.reshape(-1, 3).T, has_row=False)
 
     def _read(self, number: int, offset: int, records: LogReader) -> _Rowless | None:
         """A message without a row; None for one that is not timed, and for a recall, which is kept."""
@@ -318,14 +311,11 @@ class Scan:
         units, due = rows.units[low:high], rows.due[low:high]
         marks = np.flatnonzero(units["magic"] == np.int32(magic.MAGIC_BLANK))
         count = int(marks[0]) if len(marks) else len(units)
-        bad = np.flatnonzero(~reader_timers.is_unit(units[:count])) if cuts else np.zeros(0, np.int64)
-        early = np.flatnonzero(
-            reader_timers.is_unit(units[:count]) & (due[:count] < 0)
-        )  # no slot: an exception ends the scan
-        stops = [int(found[0]) for found in (bad, early) if len(found)]
-        ends = bool(stops)
-        count = min([count, *stops])
         good = reader_timers.is_unit(units[:count])
+        stops = np.flatnonzero((~good & cuts) | (good & (due[:count] < 0)))  # no slot: an exception ends it
+        ends = bool(len(stops))
+        count = int(stops[0]) if ends else count
+        good = good[:count]
         self._put(rows.pos[low : low + count][good], due[:count][good])
         if not ends and not len(marks):
             # zeros, or too few bytes for a unit: both end a scan that cuts
