@@ -95,13 +95,9 @@ def _places(view: StoreView, values: Values, root: str) -> Iterator[StorePlace]:
     if queue is None:
         yield StorePlace(_TOPIC, f"the store has no consume queue {queue_id} of topic {topic}")
         return
-    yield StorePlace(
-        _TOPIC,
-        f"queue {queue_id} of topic {topic} has queue offsets {queue.min_offset} to {queue.max_offset}, "
-        "half-open",
-        None,
-        ("query", "offsets", root, "--topic", topic),
-    )
+    bounds = f"{queue.min_offset} to {queue.max_offset}, half-open"
+    says = f"queue {queue_id} of topic {topic} has queue offsets {bounds}"
+    yield StorePlace(_TOPIC, says, command=("query", "offsets", root, "--topic", topic))
     for hole, value in dict.fromkeys(values):
         if hole in _QUEUE_BYTES and _is_number(value):
             yield _unit(view, hole, topic, queue_id, int(value) // UNIT_SIZE, root)
@@ -113,9 +109,8 @@ def record_place(view: StoreView, hole: str, offset: int, root: str) -> StorePla
     place = view.log.place(offset)
     if place is None:
         low, high = view.log.min_offset, view.log.end_offset
-        return StorePlace(
-            hole, f"no file has physical offset {offset}; the log has {low} to {high}, half-open"
-        )
+        says = f"no file has physical offset {offset}; the log has {low} to {high}, half-open"
+        return StorePlace(hole, says)
     file, pos = place
     shown = ("dump", "--hex", "--physical-offset", f"{offset}:", "--limit", "1", f"{root}/{file.relative}")
     found = view.log.record_at(offset)
@@ -134,12 +129,8 @@ def _unit(view: StoreView, hole: str, topic: str, queue_id: int, offset: int, ro
     answer = find_by_offset(view.store, topic, queue_id, offset, via="index", view=view)
     notes = [] if answer.trace is None else answer.trace.notes
     note = "; ".join([*notes, *(lead.why for lead in answer.leads)])
-    return StorePlace(
-        hole,
-        f"queue offset {offset}: {note or answer.why}",
-        None,
-        ("query", "offset", root, topic, str(queue_id), str(offset), "--via", "both"),
-    )
+    command = ("query", "offset", root, topic, str(queue_id), str(offset), "--via", "both")
+    return StorePlace(hole, f"queue offset {offset}: {note or answer.why}", command=command)
 
 
 def file_place(view: StoreView, hole: str, value: str, root: str) -> Iterator[StorePlace]:

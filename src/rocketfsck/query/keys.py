@@ -49,15 +49,10 @@ def is_time_matched(header: indexfile.IndexHeader, begin: int, end: int) -> bool
 
 def index_step(index: IndexReader, **facts: object) -> answers.IndexStep:
     header = index.header
-    return answers.IndexStep(
-        index.file.relative,
-        header.begin_timestamp,
-        header.end_timestamp,
-        header.begin_physical_offset,
-        header.end_physical_offset,
-        index.index_count,
-        **facts,  # type: ignore[arg-type]
-    )
+    times = header.begin_timestamp, header.end_timestamp
+    offsets = header.begin_physical_offset, header.end_physical_offset
+    places = *times, *offsets, index.index_count
+    return answers.IndexStep(index.file.relative, *places, **facts)  # type: ignore[arg-type]
 
 
 def _unread_step(file: IndexFile, why: str) -> answers.IndexStep:
@@ -111,14 +106,7 @@ def select_offsets(
             elif timestamp < begin:
                 ended = "older than the window"
         number = entry.previous
-    return index_step(
-        index,
-        slot=slot,
-        newest=newest,
-        entries=tuple(steps),
-        ended=ended,
-        broken=broken,
-    )
+    return index_step(index, slot=slot, newest=newest, entries=tuple(steps), ended=ended, broken=broken)
 
 
 KeyKind = Literal["key", "unique", "tag"]
@@ -292,14 +280,9 @@ class _KeySearch:
                 break
             else:
                 steps.append(_entry_step(index, item, self._judge(index, item)))
-        return index_step(
-            index,
-            slot=slot,
-            newest=index.newest(slot),
-            entries=tuple(steps),
-            ended=ended or ("the chain ends" if steps else "the slot is empty"),
-            broken=broken,
-        )
+        ended = ended or ("the chain ends" if steps else "the slot is empty")
+        newest, entries = index.newest(slot), tuple(steps)
+        return index_step(index, slot=slot, newest=newest, entries=entries, ended=ended, broken=broken)
 
     def _judge(self, index: IndexReader, entry: indexfile.Entry) -> str:
         """What an entry leads to, in a few words."""

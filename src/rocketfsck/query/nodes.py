@@ -228,11 +228,6 @@ def data_files(store: Store) -> tuple[MappedFile, ...]:
     return tuple(file for file in store.commitlog.files if file.in_entries)
 
 
-def opened(file: MappedFile) -> LoadedFile:
-    """A data file, for `Window`."""
-    return LoadedFile(file.location, file.relative, file.start_offset or 0, file.size, file.size)
-
-
 def entries_in(file: LoadedFile) -> Iterator[SoundEntry]:
     """The sound entries at the beginning of a file. Raises StoreError."""
     pos = 0
@@ -247,19 +242,14 @@ def node_side(store: Store) -> NodeSide | None:
     files, state = data_files(store), node_state(store)
     if state is None:
         return None
-    first = next(entries_in(opened(files[0])), None)
-    lasts = (deque(entries_in(opened(file)), 1) for file in reversed(files))
+    first = next(entries_in(LoadedFile.of(files[0])), None)
+    lasts = (deque(entries_in(LoadedFile.of(file)), 1) for file in reversed(files))
     last = next((entry for found in lasts for entry in found), None)
-    return NodeSide(
-        state.directory,
-        None if first is None else first.index,
-        None if last is None else last.index,
-        None if last is None else last.term,
-        (files[0].start_offset or 0) if last is None else last.pos + last.size,
-        state.committed_index,
-        state.current_term,
-        state.voted_for,
-    )
+    ends: tuple[int | None, int | None, int] = None, None, files[0].start_offset or 0
+    if last is not None:
+        ends = last.index, last.term, last.pos + last.size
+    agreed = state.committed_index, state.current_term, state.voted_for
+    return NodeSide(state.directory, None if first is None else first.index, *ends, *agreed)
 
 
 def node_state(store: Store) -> NodeState | None:

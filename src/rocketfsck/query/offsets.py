@@ -25,7 +25,6 @@ from enum import StrEnum
 import numpy as np
 
 from rocketfsck.common.rows import Text
-from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import OFFSET_VIEWS, delay_offsets, split_topic_group
 from rocketfsck.formats.timer import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.info.store import log_info
@@ -250,17 +249,6 @@ def _position(view: StoreView, group: str, topic: str, queue_id: int, offset: in
     elif offset < low:
         standing = Standing.EXPIRED
     return GroupOffsets(group, topic, queue_id, offset, low, high, standing)
-
-
-__all__ = [
-    "DELIVERY",
-    "FormatError",
-    "GroupOffsets",
-    "QueueOffsets",
-    "Standing",
-    "group_offsets",
-    "queue_offsets",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,11 +122,7 @@ def _by_unit(
 
 
 def _by_scan(
-    view: StoreView,
-    place: tuple[str, int, int],
-    why: str,
-    trace: Trace,
-    found: dict[int, Found],
+    view: StoreView, place: tuple[str, int, int], why: str, trace: Trace, found: dict[int, Found]
 ) -> None:
     count = 0
     for offset, message in scan_log(view.log, _QueueFilter(*place)):
@@ -295,15 +291,7 @@ def find_by_key(
     """The messages with a key: `query.keys.find_by_key`, and what only tiered storage has, whose index has no
     tags. `window` are `begin_timestamp`, `end_timestamp` (ms, half-open) and `max_count`."""
     answer = keys.find_by_key(
-        store,
-        topic,
-        key,
-        unique=unique,
-        tag=tag,
-        via=via,
-        max_body_size=max_body_size,
-        view=view,
-        **window,
+        store, topic, key, unique=unique, tag=tag, via=via, max_body_size=max_body_size, view=view, **window
     )
     if tag:
         return answer

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.query import group_offsets, queue_offsets
-from rocketfsck.query.offsets import DELIVERY, Standing
+from rocketfsck.query.offsets import Standing
 from rocketfsck.store import Store, open_store
 from rocketfsck.writer import Expiry
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats import columns, dtypes, javatext, magic, properties
-from rocketfsck.progress import Phase, phase
+from rocketfsck.progress import phase
 from rocketfsck.query.answers import Found
 from rocketfsck.query.content.expression import (
     And,
@@ -275,47 +275,29 @@ def scan_log(
     body's CRC if `check_bodies`. Messages that are given have both. Raises StoreError when bytes cannot be
     read.
     """
+    shown_size, done = max_body_size if with_bodies else 0, 0
     with phase("scanning the commit log", log.store.commitlog.size) as at:
-        yield from _scan(
-            at, log, wanted, start_offset, end_offset, matches, with_bodies, check_bodies, max_body_size
-        )
-
-
-def _scan(
-    at: Phase,
-    log: LogView,
-    wanted: Wanted,
-    start_offset: int,
-    end_offset: int | None,
-    matches: Callable[[Message, int], bool] | None,
-    with_bodies: bool,
-    check_bodies: bool,
-    max_body_size: int,
-) -> Iterator[tuple[int, Message]]:
-    done = 0
-    for number, file in enumerate(log.files):
-        base_offset = file.start_offset or 0
-        if base_offset + file.size > start_offset and (end_offset is None or base_offset < end_offset):
-            scan = LiveScan()
-            # A reader of its own: whoever takes the messages may make the log close files in between.
-            with FileReader(file.path) as reader:
+        for number, file in enumerate(log.files):
+            base_offset = file.start_offset or 0
+            if base_offset + file.size > start_offset and (end_offset is None or base_offset < end_offset):
+                scan, table = LiveScan(), QueueTable()
                 options = replace(log.options(number), read_bodies=check_bodies)
-                parser, shown_size = options.property_parser, max_body_size if with_bodies else 0
-                table = QueueTable()
-                for batch in scan.batches(reader, base_offset, options, table):
-                    at.at(done + scan.end_pos)
-                    for row in wanted.rows(batch, table, base_offset).tolist():
-                        offset = base_offset + int(batch["pos"][row])
-                        if offset < start_offset or (end_offset is not None and offset >= end_offset):
-                            continue
-                        message = read_message(reader, batch, row, parser, shown_size)
-                        if wanted.accepts(message) if matches is None else matches(message, offset):
-                            whole = log.message_at(offset, max_body_size=max_body_size)
-                            if isinstance(whole, Message):
-                                yield offset, whole
-            log.walked(number, scan.end_pos)
-        done += file.size
-        at.at(done)
+                # A reader of its own: whoever takes the messages may make the log close files in between.
+                with FileReader(file.path) as reader:
+                    for batch in scan.batches(reader, base_offset, options, table):
+                        at.at(done + scan.end_pos)
+                        for row in wanted.rows(batch, table, base_offset).tolist():
+                            offset = base_offset + int(batch["pos"][row])
+                            if offset < start_offset or (end_offset is not None and offset >= end_offset):
+                                continue
+                            message = read_message(reader, batch, row, options.property_parser, shown_size)
+                            if wanted.accepts(message) if matches is None else matches(message, offset):
+                                whole = log.message_at(offset, max_body_size=max_body_size)
+                                if isinstance(whole, Message):
+                                    yield offset, whole
+                log.walked(number, scan.end_pos)
+            done += file.size
+            at.at(done)
 
 
 # Messages by an expression over their fields and bodies. The language: `query.content.expression`.

@@ -41,10 +41,11 @@ FIELDS: dict[str, Kind] = {
 """What a message has, by the names of the columns of `dump`. `offset` is where the record is in the commit
 log; `content` is the body unpacked, where it is compressed (zlib, LZ4, zstd)."""
 
+_ORDERED = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _OPERATORS: dict[Kind, frozenset[str]] = {
-    "int": frozenset({"==", "!=", "<", "<=", ">", ">=", "in"}),
-    "time": frozenset({"==", "!=", "<", "<=", ">", ">=", "in"}),
-    "text": frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "~", "!~", "contains"}),
+    "int": _ORDERED,
+    "time": _ORDERED,
+    "text": _ORDERED | {"~", "!~", "contains"},
     "words": frozenset({"==", "!=", "in", "~", "!~", "contains"}),
     "bytes": frozenset({"==", "!=", "~", "!~", "contains"}),
 }

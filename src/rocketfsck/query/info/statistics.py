@@ -80,16 +80,8 @@ def measure_skew(store: Store, file: IndexFile) -> IndexSkew:
         longest = int(chains[longest_slot])
         hot = _hot_key(store, reader, longest_slot) if longest else None
     used_slots = int(np.count_nonzero(chains))
-    return IndexSkew(
-        slot_count,
-        used,
-        used_slots,
-        expected_used_slots(slot_count, used),
-        longest,
-        longest_slot,
-        tuple(_histogram(chains)),
-        hot,
-    )
+    counts = slot_count, used, used_slots, expected_used_slots(slot_count, used)
+    return IndexSkew(*counts, longest, longest_slot, tuple(_histogram(chains)), hot)
 
 
 def _blocks(reader: IndexReader) -> Iterator[Entries]:

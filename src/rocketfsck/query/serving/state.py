@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -113,34 +113,26 @@ APPENDED_LIMIT = 1 << 22
 """More units than these, appended by a start, are not kept in memory."""
 
 
+@dataclass(eq=False)
 class Serving:
     """The commit log, the index and the queues in one state. Queues are made when they are asked for.
 
     `entries` are those that a start puts into the index.
     """
 
-    def __init__(
-        self,
-        log: ServedLog,
-        view: LogView,
-        dialect: Dialect,
-        indexes: list[ServedIndex],
-        entries: PutEntries | None = None,
-    ) -> None:
-        self.log = log
-        self.indexes = indexes
-        self.entries = entries
-        self.view = view
-        self.dialect = dialect
-        self.in_database = bool(view.store.lifted.areas)
-        self._made: dict[QueueName, ServedQueue | None] = {}
+    log: ServedLog
+    view: LogView
+    dialect: Dialect
+    indexes: list[ServedIndex]
+    entries: PutEntries | None = None
+    _made: dict[QueueName, ServedQueue | None] = field(default_factory=dict)
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
         """A queue; None where the broker has none."""
         name = (topic, queue_id)
         if name not in self._made:
             made = self._make(name)
-            if made is not None and made.kind == "file" and self.in_database:
+            if made is not None and made.kind == "file" and self.view.store.lifted.areas:
                 made = replace(made, in_database=True)
             self._made[name] = made
         return self._made[name]
@@ -312,19 +304,9 @@ def _queue(
     appended: AppendedUnits,
 ) -> ServedQueue:
     loaded = model.loaded
-    queue = ServedQueue(
-        loaded.topic,
-        loaded.queue_id,
-        loaded.kind,
-        model.unit_size,
-        loaded.file_size,
-        files,
-        model.min_pos,
-        model.min_offset,
-        model.max_offset,
-        readers,
-        appended,
-    )
+    name, sizes = (loaded.topic, loaded.queue_id), (model.unit_size, loaded.file_size)
+    bounds = model.min_pos, model.min_offset, model.max_offset
+    queue = ServedQueue(*name, loaded.kind, *sizes, files, *bounds, readers, appended)
     if queue.kind == "file":
         return queue
     return replace(queue, min_offset=_batch_min(queue, log.min_offset), max_offset=_batch_max(queue))

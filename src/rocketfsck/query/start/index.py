@@ -109,16 +109,9 @@ class IndexModel:
             if extended:
                 why = "the broker maps the file at its full length"
                 self.changes.append(FileChange(relative, "resized", self.file_size, why))
+            begin, end = header.begin_physical_offset, header.end_physical_offset
             self.files.append(
-                OpenIndex(
-                    relative,
-                    False,
-                    extended,
-                    max(header.index_count, 1),
-                    header.begin_physical_offset,
-                    header.end_physical_offset,
-                    header.end_physical_offset,
-                )
+                OpenIndex(relative, False, extended, max(header.index_count, 1), begin, end, end)
             )
 
     def put(
@@ -164,9 +157,8 @@ class IndexModel:
         end = max(self.files[-1].end_physical_offset, 0) if self.files else 0
         number = sum(file.is_new for file in self.files) + 1
         self.files.append(OpenIndex(f"index/{number}?", True, False, 1, end, end, end))
-        self.changes.append(
-            FileChange(f"index/{number}?", "created", self.file_size, "new entries go into this file")
-        )
+        why = "new entries go into this file"
+        self.changes.append(FileChange(f"index/{number}?", "created", self.file_size, why))
         return self.files[-1]
 
     def covers(self, offset: dtypes.Longs) -> NDArray[np.bool_]:

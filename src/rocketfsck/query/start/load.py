@@ -87,27 +87,25 @@ class RecoveredQueue:
     last: tuple[int, int] | None
 
 
+@dataclass(slots=True, eq=False)
 class Disk:
-    """A store's directories and files of units, for as long as starts are predicted on it."""
+    """A store's directories and files of units, for as long as starts are predicted on it.
 
-    __slots__ = (
-        "_entries", "_heads", "_left", "index_notes", "is_sound", "kept", "recovered", "tag_entries",
-    )  # fmt: skip
+    `is_sound`: a check has found nothing wrong, so that units are valid up to the first zeros.
+    """
 
-    def __init__(self, *, is_sound: bool = False) -> None:
-        """`is_sound`: a check has found nothing wrong, so that units are valid up to the first zeros."""
-        self.is_sound = is_sound
-        self._entries: dict[str, list[DirectoryEntry]] = {}
-        self._heads: dict[str, _Head] = {}
-        self._left = KEPT_SIZE
-        self.recovered: dict[tuple[str, ...], RecoveredQueue] = {}
-        """By the paths of a queue's files."""
-        self.index_notes: dict[bool, str | None] = {}
-        """What `index_note` says, by whether files of DLedger's log count."""
-        self.tag_entries: dict[bool, bool] = {}
-        """The same of `has_tag_entries`."""
-        self.kept: dict[tuple[str, int], Any] = {}
-        """What is found once in an area, by its directory and the size of its files."""
+    is_sound: bool = False
+    recovered: dict[tuple[str, ...], RecoveredQueue] = field(default_factory=dict)
+    """By the paths of a queue's files."""
+    index_notes: dict[bool, str | None] = field(default_factory=dict)
+    """What `index_note` says, by whether files of DLedger's log count."""
+    tag_entries: dict[bool, bool] = field(default_factory=dict)
+    """The same of `has_tag_entries`."""
+    kept: dict[tuple[str, int], Any] = field(default_factory=dict)
+    """What is found once in an area, by its directory and the size of its files."""
+    _entries: dict[str, list[DirectoryEntry]] = field(default_factory=dict)
+    _heads: dict[str, _Head] = field(default_factory=dict)
+    _left: int = KEPT_SIZE
 
     def entries_of(self, directory: Path | str) -> list[DirectoryEntry]:
         """The entries of a directory; none where there is no directory, as the broker sees it."""

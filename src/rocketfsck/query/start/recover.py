@@ -21,10 +21,10 @@ BatchHandler = Callable[[RecordBatch, LoadedFile], None]
 HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without that much memory crashes here"
 
 
-def read_first_record(file: LoadedFile, dialect: Dialect) -> RecordHead:
+def read_first_record(file: LoadedFile, dialect: Dialect, pos: int = 0) -> RecordHead:
     """What a broker reads of a file's first record to find where to begin; zeros after the file's end."""
     with FileReader(file.path) as reader:
-        data = reader.read_upto(0, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
+        data = reader.read_upto(pos, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
     return decode_head(data, knows_ipv6=dialect.ipv6_hosts)
 
 
@@ -76,9 +76,7 @@ def choose_data_file(
 ) -> int:
     """As `choose_start` after an unclean stop, of DLedger's data files: isMmapFileMatchedRecover."""
     for number in range(len(files) - 1, 0, -1):
-        with FileReader(files[number].path) as reader:
-            data = reader.read_upto(ENTRY_HEADER_SIZE, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
-        first = decode_head(data, knows_ipv6=dialect.ipv6_hosts)
+        first = read_first_record(files[number], dialect, ENTRY_HEADER_SIZE)
         known = first.magic_code == MAGIC_V1 and first.store_timestamp != 0
         place = first.physical_offset, first.store_timestamp
         if known and checkpoint.covers(*place, dialect.recovery_mark, index_safe=index_safe):

@@ -308,22 +308,16 @@ def queue_starts(
             continue
         if not queue.original_files and last.get(name, -1) < deleted_before(*name):
             next_offset = 0
-        starts.append(
-            model.QueueStart(
-                *name,
-                queue.loaded.kind,
-                queue.min_offset,
-                queue.max_offset,
-                queue.found_count,
-                queue.cut_count,
-                queue.hidden_count,
-                queue.added_count,
-                queue.shifted_count,
-                max(next_offset - queue.max_offset, 0),
-                missed,
-                queue.phantom_count if queue.files else 0,
-            )
+        found = queue.found_count, queue.cut_count, queue.hidden_count
+        counts = (
+            *found,
+            queue.added_count,
+            queue.shifted_count,
+            max(next_offset - queue.max_offset, 0),
+            missed,
         )
+        bounds, phantom = (queue.min_offset, queue.max_offset), queue.phantom_count if queue.files else 0
+        starts.append(model.QueueStart(*name, queue.loaded.kind, *bounds, *counts, phantom))
     return sorted(starts, key=lambda start: (start.topic, start.queue_id))
 
 

@@ -11,6 +11,7 @@ What a start itself does not look at, but consumers meet. Pre-blank units lead t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -106,31 +107,19 @@ def _led_to(queue: QueueModel, units: NDArray[Any]) -> NDArray[np.int64]:
 LAST = 1 << 62
 
 
+@dataclass(slots=True, eq=False)
 class StartQueues(MutableMapping[QueueName, QueueModel]):
     """The queues by name. Whoever takes a plain one from here gets its model, and may change that."""
 
-    __slots__ = (
-        "_dialect",
-        "_disk",
-        "_left",
-        "_min_pos",
-        "_models",
-        "_order",
-        "_plain",
-        "_recovered",
-        "_size",
-    )
-
-    def __init__(self, dialect: Dialect, disk: Disk) -> None:
-        self._dialect = dialect
-        self._disk = disk
-        self._models: dict[QueueName, QueueModel] = {}
-        self._order: dict[QueueName, int] = {}
-        self._plain: PlainQueues | None = None
-        self._size = 0
-        self._left: Flags = np.zeros(0, np.bool_)  # plain queues that have no model
-        self._min_pos: Longs = np.zeros(0, np.int64)
-        self._recovered = False
+    _dialect: Dialect
+    _disk: Disk
+    _models: dict[QueueName, QueueModel] = field(default_factory=dict)
+    _order: dict[QueueName, int] = field(default_factory=dict)
+    _plain: PlainQueues | None = None
+    _size: int = 0
+    _left: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # plain queues that have no model
+    _min_pos: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
+    _recovered: bool = False
 
     def load(self, loading: Loading) -> None:
         """Take what was loaded."""

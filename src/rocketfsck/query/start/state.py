@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Set
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from rocketfsck.query.start import settings as start_settings
 from rocketfsck.query.start.databases import kind_of_queues, open_failure, queues_of
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, Watcher
 from rocketfsck.query.start.index import IndexModel
-from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, Loading, queue_file_sizes
+from rocketfsck.query.start.load import Areas, Disk, LoadedFile, Loading, queue_file_sizes
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.node import NodeStart
 from rocketfsck.query.start.read import BrokerReading, LogWalker
@@ -118,6 +119,7 @@ def _is_in_the_way(stray: Stray) -> bool:
     return stray.relative == "consumequeue" and stray.reason in _NO_DIRECTORY
 
 
+@dataclass(eq=False)
 class StartState:
     """A start on its way: what is given, what follows from settings and files, and what the steps set.
 
@@ -126,31 +128,25 @@ class StartState:
     Times are ms. Raises StoreError for a file that cannot be read.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        dialect: Dialect,
-        settings: Settings,
-        losses: bool,
-        watch: Watcher | None,
-        areas: Areas = NO_AREAS,
-        table: QueueTable | None = None,
-        sound_end: int | None = None,
-        disk: Disk | None = None,
-    ) -> None:
-        self.disk = disk or Disk()
-        self.sound_end = sound_end
-        self.has_entries = start_settings.uses_entries(store, settings, dialect)
-        store = store if self.has_entries else without_entries(store)
-        self.store = store
-        self.areas = areas
+    store: Store
+    dialect: Dialect
+    settings: Settings
+    losses: bool
+    watch: InitVar[Watcher | None]
+    areas: Areas
+    table: QueueTable
+    sound_end: int | None = None
+    disk: Disk = field(default_factory=Disk)
+
+    def __post_init__(self, watch: Watcher | None) -> None:
+        dialect, settings = self.dialect, self.settings
+        self.has_entries = start_settings.uses_entries(self.store, settings, dialect)
+        if not self.has_entries:
+            self.store = without_entries(self.store)
+        store = self.store
         self.held = queues_of(store, settings, dialect)
-        self.dialect = dialect
-        self.settings = settings
         self.role = start_settings.role_of(store, settings, dialect)
-        self.losses = losses
         self.clean = store.abort is None
-        self.table = QueueTable() if table is None else table
         self.census = Census(self.table)
         self.queues = StartQueues(dialect, self.disk)
         self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
@@ -178,7 +174,7 @@ class StartState:
             queue_file_sizes(store.geometry),
             self.kinds_known,
             self.held.database if self.held.kind == "rows" else None,
-            "consumequeue" not in areas and any(map(_is_in_the_way, store.strays)),
+            "consumequeue" not in self.areas and any(map(_is_in_the_way, store.strays)),
         )
         self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
         kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]

@@ -261,30 +261,26 @@ def _wheel_of(store: Store, dialect: Dialect, settings: Settings) -> StoreFile |
     return next((file for file in wheels if file.relative == reader_timers.WHEEL), None)
 
 
+@dataclass
 class _Run:
     """One start's timers."""
 
-    def __init__(
-        self,
-        store: Store,
-        dialect: Dialect,
-        wheel: StoreFile | None,
-        files: list[LoadedFile],
-        queue: TimerQueue | None,
-        stop_timestamp: int,
-        outcome: TimerOutcome,
-    ) -> None:
-        self.store, self.dialect, self.wheel, self.files = store, dialect, wheel, files
-        self.queue, self.outcome = queue, outcome
-        self.progress = reader_timers.mapped_progress(store)
-        self.stop_timestamp = max(stop_timestamp, self.progress.read_timestamp)
-        self.slots = (
-            np.zeros(reader_timers.SLOT_COUNT, dtypes.TIMER_SLOT_DTYPE)
-            if wheel is None or wheel.size == 0
-            else reader_timers.read_wheel(wheel)
-        )
+    store: Store
+    dialect: Dialect
+    wheel: StoreFile | None
+    files: list[LoadedFile]
+    queue: TimerQueue | None
+    stop_timestamp: int
+    outcome: TimerOutcome
+
+    def __post_init__(self) -> None:
+        self.progress = reader_timers.mapped_progress(self.store)
+        self.stop_timestamp = max(self.stop_timestamp, self.progress.read_timestamp)
+        self.slots = np.zeros(reader_timers.SLOT_COUNT, dtypes.TIMER_SLOT_DTYPE)
+        if self.wheel is not None and self.wheel.size:
+            self.slots = reader_timers.read_wheel(self.wheel)
         self.precision = self._precision()
-        self.rows: timerlog.LogRows = timerlog.read_rows(files)
+        self.rows: timerlog.LogRows = timerlog.read_rows(self.files)
 
     def _precision(self) -> int:
         log = reader_timers.timer_log(self.store)
@@ -317,15 +313,9 @@ class _Run:
                 "many slots of the timer wheel lead to the same units: the prediction does not follow "
                 "all of them"
             )
-        fate = Fate(
-            self.store,
-            self.rows,
-            chains,
-            self.progress,
-            self.stop_timestamp,
-            queue_offset,
-            reader_timers.progress_file(self.store) is None,
-        )
+        unknown = reader_timers.progress_file(self.store) is None
+        times = self.progress, self.stop_timestamp
+        fate = Fate(self.store, self.rows, chains, *times, queue_offset, unknown)
         bounds = self.queue or TimerQueue(0, 0)
         fate.look(reader_timers.timer_queue(self.store), bounds)
         self.outcome.notes += fate.notes

@@ -32,7 +32,8 @@ from rocketfsck.formats.config import (
 )
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.query.offsets import DELIVERY, Standing, group_offsets
+from rocketfsck.formats.timer import DELIVERY
+from rocketfsck.query.offsets import Standing, group_offsets
 from rocketfsck.query.view import QueueView, StoreView
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.log import live_rows

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats import config, javatext, smallfiles
-from rocketfsck.query.nodes import NodeSide, SoundEntry, Window, data_files, node_side, opened, read_entry
+from rocketfsck.query.nodes import NodeSide, SoundEntry, Window, data_files, node_side, read_entry
 from rocketfsck.query.offsets import committed_positions, delivery_positions
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.view import StoreView
@@ -103,7 +103,7 @@ def _parting(a: Sequence[MappedFile], b: Sequence[MappedFile], first_unlike: int
         other = next((file for file in b if file.start_offset == mine.start_offset), None)
         if other is None or (mine.start_offset or 0) + mine.size <= first_unlike:
             continue
-        found = _parting_in(opened(mine), opened(other), first_unlike)
+        found = _parting_in(LoadedFile.of(mine), LoadedFile.of(other), first_unlike)
         if found is not None:
             return found
     return None
