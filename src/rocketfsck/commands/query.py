@@ -275,7 +275,7 @@ def query_id(options: IdQuery) -> QueryAnswer[Answer]:
 
 def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
     """Find the message at a queue offset of a topic's queue. Raises UsageError, StoreError."""
-    from rocketfsck.query.places import find_tiered_by_offset
+    from rocketfsck.query.places import find_by_offset, with_tiered_offset
 
     place = (options.topic, options.queue_id, options.queue_offset)
     with opened(options) as (store, masks):
@@ -286,7 +286,8 @@ def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
                 answer = broker_by_offset(asker, *place, options.limit)
         else:
             with _view(store, options.via) as view:
-                answer = find_tiered_by_offset(store, *place, via=options.via, view=view)
+                found = find_by_offset(store, *place, via=options.via, view=view)
+                answer = with_tiered_offset(store, found, *place)
         return QueryAnswer(store, masked(masks, answer), _code_of(answer, options.via))
 
 

@@ -83,20 +83,18 @@ def _decide(
     if by_offset is not None:
         found.setdefault(by_offset.offset, by_offset)
     in_order = tuple(found[offset] for offset in sorted(found))
+    outcome, why = Outcome.FOUND, f"read as {'an offset id' if by_offset is not None else 'a unique id'}"
     if not in_order:
+        outcome = Outcome.NOT_FOUND
         why = f"{text} does not lead to a message, neither as an offset id nor as a unique id"
         stale = next((lead for lead in leads if lead.why == STALE), None)
         if stale is not None:
             why = f"{text} leads to a stale record at physical offset {stale.offset}, not a message"
-        return Answer(Outcome.NOT_FOUND, (), why, leads=tuple(leads), trace=trace)
-    if by_offset is not None and by_unique and len(found) > len(by_unique):
-        why = (
-            f"{text} is the offset id of one message and the unique id of another; "
-            "choose with --as offset or --as unique"
-        )
-        return Answer(Outcome.AMBIGUOUS, in_order, why, leads=tuple(leads), trace=trace)
-    kind = "an offset id" if by_offset is not None else "a unique id"
-    return Answer(Outcome.FOUND, in_order, f"read as {kind}", leads=tuple(leads), trace=trace)
+    elif by_offset is not None and by_unique and len(found) > len(by_unique):
+        outcome = Outcome.AMBIGUOUS
+        why = f"{text} is the offset id of one message and the unique id of another; "
+        why += "choose with --as offset or --as unique"
+    return Answer(outcome, in_order, why, leads=tuple(leads), trace=trace)
 
 
 def _at_offset(

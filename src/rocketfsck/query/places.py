@@ -262,20 +262,6 @@ def queue_store(store: Store, queue: TieredQueue) -> Store:
     )
 
 
-def find_tiered_by_offset(
-    store: Store,
-    topic: str,
-    queue_id: int,
-    queue_offset: int,
-    *,
-    via: Via = "auto",
-    view: StoreView | None = None,
-) -> Answer:
-    """The message at a queue offset: `query.places.find_by_offset`, else what tiered storage has."""
-    answer = find_by_offset(store, topic, queue_id, queue_offset, via=via, view=view)
-    return with_tiered_offset(store, answer, topic, queue_id, queue_offset)
-
-
 def find_by_key(
     store: Store,
     topic: str,

@@ -15,7 +15,7 @@ the file one of two binary searches is used, each with quirks of its own.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -257,7 +257,7 @@ def find_batch(queue: ServedQueue, queue_offset: int) -> tuple[ServedFile, int] 
     if queue_offset >= queue.max_offset:
         return None
     _need_files(queue)
-    file = _file_of_offset(queue, queue_offset)
+    file = _last_file_from(queue, queue_offset, lambda unit: unit.queue_offset)
     if file is None:
         return None
     pos = _search(queue, file, queue_offset)
@@ -269,12 +269,13 @@ def _need_files(queue: ServedQueue) -> None:
         raise BrokerThrowsError("java.lang.NullPointerException")
 
 
-def _file_of_offset(queue: ServedQueue, queue_offset: int) -> ServedFile | None:
+def _last_file_from(queue: ServedQueue, wanted: int, key: Callable[[Unit], int]) -> ServedFile | None:
+    """The last file, in the order of a key of first units, whose first unit is not behind what is wanted."""
     last = first_unit(queue, queue.files[-1])
-    if last is not None and last.queue_offset <= queue_offset:
+    if last is not None and key(last) <= wanted:
         return queue.files[-1]
-    cache = {unit.queue_offset: file for file in queue.files if (unit := first_unit(queue, file)) is not None}
-    below = [base for base in cache if base <= queue_offset]
+    cache = {key(unit): file for file in queue.files if (unit := first_unit(queue, file)) is not None}
+    below = [start for start in cache if start <= wanted]
     return cache[max(below)] if below else None
 
 
@@ -292,9 +293,8 @@ def _search(queue: ServedQueue, file: ServedFile, queue_offset: int) -> int | No
             high = middle - size
         elif middle == low:
             behind = middle + size
-            return (
-                behind if behind <= most and queue.unit(file, behind).queue_offset <= queue_offset else middle
-            )
+            is_there = behind <= most and queue.unit(file, behind).queue_offset <= queue_offset
+            return behind if is_there else middle
         else:
             low = middle
     return None
@@ -306,7 +306,7 @@ def batch_offset_of_time(queue: ServedQueue, timestamp: int, boundary: Boundary)
     Raises BrokerThrowsError for a queue without files.
     """
     _need_files(queue)
-    file = _file_of_time(queue, timestamp)
+    file = _last_file_from(queue, timestamp, lambda unit: unit.store_timestamp or 0) or queue.files[0]
     if first_unit(queue, file) is None:
         return -1
     high = last_pos(queue, file)
@@ -315,19 +315,6 @@ def batch_offset_of_time(queue: ServedQueue, timestamp: int, boundary: Boundary)
         return last.queue_offset
     pos = _search_time(queue, file, timestamp, boundary)
     return -1 if pos is None else queue.unit(file, pos).queue_offset
-
-
-def _file_of_time(queue: ServedQueue, timestamp: int) -> ServedFile:
-    last = first_unit(queue, queue.files[-1])
-    if last is not None and (last.store_timestamp or 0) <= timestamp:
-        return queue.files[-1]
-    starts: dict[int, ServedFile] = {}
-    for file in queue.files:
-        unit = first_unit(queue, file)
-        if unit is not None:
-            starts[unit.store_timestamp or 0] = file
-    below = [start for start in starts if start <= timestamp]
-    return starts[max(below)] if below else queue.files[0]
 
 
 def _search_time(queue: ServedQueue, file: ServedFile, timestamp: int, boundary: Boundary) -> int | None:

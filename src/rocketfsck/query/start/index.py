@@ -14,7 +14,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats import dtypes, indexfile, smallfiles
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.load import entries_of
-from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
+from rocketfsck.query.start.model import Fate, FileChange, IndexFileStart, IndexStart, Refusal
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.places.entries import EntryKind
@@ -35,6 +35,12 @@ class OpenIndex:
     end_physical_offset: int
     kept_end_offset: int
     added_count: int = 0
+
+    def summary(self) -> IndexFileStart:
+        """The file after the start."""
+        fate: Fate = "created" if self.is_new else "extended" if self.extended else "kept"
+        bounds = self.begin_physical_offset, self.end_physical_offset
+        return IndexFileStart(self.file, fate, self.index_count - 1, self.added_count, *bounds)
 
 
 class PutEntries:
@@ -185,22 +191,9 @@ class IndexModel:
     def summary(self, max_offset: int) -> IndexStart:
         """The index after the start, with the log's end at `max_offset`."""
         end = self.files[-1].end_physical_offset if self.files and self.enabled else 0
-        return IndexStart(
-            tuple(
-                IndexFileStart(
-                    file.file,
-                    "created" if file.is_new else "extended" if file.extended else "kept",
-                    file.index_count - 1,
-                    file.added_count,
-                    file.begin_physical_offset,
-                    file.end_physical_offset,
-                )
-                for file in self.files
-            ),
-            self.deleted_entry_count,
-            sum(file.added_count for file in self.files),
-            end if end > max_offset else None,
-        )
+        files = tuple(file.summary() for file in self.files)
+        added_count = sum(file.added_count for file in files)
+        return IndexStart(files, self.deleted_entry_count, added_count, end if end > max_offset else None)
 
 
 def _lie_in(offset: dtypes.Longs, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE
 
 Change = Literal["deleted", "created", "resized"]
+Fate = Literal["kept", "extended", "created"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class IndexFileStart:
     """An index file that the broker has after its start; counts are in entries."""
 
     file: str
-    fate: Literal["kept", "extended", "created"]
+    fate: Fate
     entry_count: int
     added_count: int
     begin_physical_offset: int
