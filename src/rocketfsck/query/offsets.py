@@ -29,11 +29,10 @@ from rocketfsck.formats.config import OFFSET_VIEWS, delay_offsets, split_topic_g
 from rocketfsck.formats.timer import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.info.store import log_info
 from rocketfsck.query.view import LogView, QueueView, StoreView, view_of
-from rocketfsck.reader.units import BLOCK_COUNT, Kind, Unit, kinds_of
+from rocketfsck.reader.units import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 
 DELAY_FILE = "delayOffset.json"
@@ -135,20 +134,9 @@ def _offsets_of(view: QueueView) -> QueueOffsets:
     queue = view.queue
     first = last = None
     if view.min_index < view.end_index:
-        first, last = time_at(view, view.min_index), time_at(view, view.end_index - 1)
+        first, last = (view.time_of(view.unit(at)) for at in (view.min_index, view.end_index - 1))
     bounds = (view.min_offset, view.max_offset)
     return QueueOffsets(queue.topic, queue.queue_id, queue.kind, *bounds, first, last, view.stale_count)
-
-
-def time_at(view: QueueView, index: int) -> int | None:
-    """The storeTimestamp (ms) of the message that a unit leads to, None for none. Raises StoreError."""
-    unit = view.unit(index)
-    return None if unit is None else _time_of(view, unit)
-
-
-def _time_of(view: QueueView, unit: Unit) -> int | None:
-    found = view.log.record_at(unit.physical_offset)
-    return found.store_timestamp if isinstance(found, Message) else None
 
 
 def group_offsets(
@@ -194,10 +182,9 @@ def _timed(view: StoreView, row: GroupOffsets, newest: dict[tuple[str, int], int
     if queue is None or queue.min_index >= queue.end_index:
         return row
     if name not in newest:
-        newest[name] = time_at(queue, queue.end_index - 1)
+        newest[name] = queue.time_of(queue.unit(queue.end_index - 1))
     unit = queue.unit_of(max(row.offset, row.min_offset)) if row.lag else None
-    due = None if unit is None else _time_of(queue, unit)
-    return replace(row, next_timestamp=due, last_timestamp=newest[name])
+    return replace(row, next_timestamp=queue.time_of(unit), last_timestamp=newest[name])
 
 
 def group_positions(view: StoreView) -> Iterator[Position]:
@@ -332,8 +319,8 @@ def _queues(view: StoreView, timestamp: int, end: int, topic: str | None) -> Ite
                     queue.queue_id,
                     found.queue_offset_at(first),
                     found.queue_offset_at(last),
-                    time_at(found, first),
-                    time_at(found, last - 1),
+                    found.time_of(found.unit(first)),
+                    found.time_of(found.unit(last - 1)),
                     _waiting_count(found, first, last, timestamp) if queue.topic == SCHEDULE_TOPIC else 0,
                 )
 

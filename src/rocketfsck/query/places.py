@@ -32,7 +32,7 @@ from rocketfsck.query.content.evaluate import scan_log
 from rocketfsck.query.keys import Via
 from rocketfsck.query.view import QueueView, StoreView, places_of
 from rocketfsck.reader.tiered import TieredQueue, heads_at, read_segment_header, tiered_queues
-from rocketfsck.reader.units import StreamReader, Unit
+from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
@@ -223,14 +223,9 @@ class _TimeSearch:
     def time(self, index: int) -> int | None:
         """The storeTimestamp of a unit's record, None where there is none."""
         if index not in self._times:
-            unit = self.queue.unit(index)
-            self._times[index] = None if unit is None else self._stored(unit)
+            self._times[index] = self.queue.time_of(self.queue.unit(index))
             self.gone_count += self._times[index] is None
         return self._times[index]
-
-    def _stored(self, unit: Unit) -> int | None:
-        found = self.queue.log.record_at(unit.physical_offset)
-        return found.store_timestamp if isinstance(found, Message) else None
 
     def first(self, is_late: Callable[[int], bool]) -> int:
         """The first index whose record is late; a unit without a record counts like the next one with."""

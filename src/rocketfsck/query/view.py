@@ -84,11 +84,9 @@ class LogView(OpenFiles):
     def live_end(self, number: int) -> int:
         """The physical offset after the last live record or BLANK of `files[number]`; its start for none."""
         if number not in self._live_ends:
-            scan = LiveScan()
-            base_offset = self.starts[number]
-            reader = self.reader(number)
+            scan, base_offset = LiveScan(), self.starts[number]
             options = log_options(self.store, self.files[number], read_bodies=False)
-            for _ in scan.batches(reader, base_offset, options, QueueTable()):
+            for _ in scan.batches(self.reader(number), base_offset, options, QueueTable()):
                 pass
             self._live_ends[number] = base_offset + scan.end_pos
         return self._live_ends[number]
@@ -316,6 +314,11 @@ class QueueView(UnitReader):
         """The queue offset that the next message gets."""
         return self.queue_offset_at(self.end_index)
 
+    def time_of(self, unit: Unit | None) -> int | None:
+        """The storeTimestamp (ms) of the message that a unit leads to, None for none. Raises StoreError."""
+        found = None if unit is None else self.log.record_at(unit.physical_offset)
+        return found.store_timestamp if isinstance(found, Message) else None
+
     def leads(self, unit: Unit) -> bool:
         """Whether a unit leads to a live record of this queue, at whatever place: a broker may count units
         otherwise than records (a further queue whose number the record does not have, units that shifted).
@@ -373,8 +376,7 @@ def places_of(message: Message) -> list[tuple[str, int, int]]:
     if message.sys_flag & INNER_BATCH:
         base = parse_int64(properties.get("INNER_BASE", "")) or base
     places = [(message.topic, message.queue_id, base)]
-    names = properties.get("INNER_MULTI_DISPATCH")
-    offsets = properties.get("INNER_MULTI_QUEUE_OFFSET")
+    names, offsets = properties.get("INNER_MULTI_DISPATCH"), properties.get("INNER_MULTI_QUEUE_OFFSET")
     if names and offsets:
         listed, numbers = split_java(names, ","), split_java(offsets, ",")
         if len(listed) != len(numbers):
@@ -489,17 +491,15 @@ class StoreView(Closing):
 
     def _dispatched(self, message: Message, offset: int) -> list[Dispatched]:
         places = []
+        is_expected = is_in_consume_queue(message.sys_flag)
         for topic, queue_id, queue_offset in places_of(message):
-            if not is_in_consume_queue(message.sys_flag):
-                places.append(Dispatched(topic, queue_id, queue_offset, UnitState.NOT_EXPECTED))
-                continue
-            queue = self.queue(topic, queue_id)
-            if queue is None:
+            queue = self.queue(topic, queue_id) if is_expected else None
+            unit = None if queue is None else queue.any_unit_of(queue_offset)
+            if not is_expected:
+                state = UnitState.NOT_EXPECTED
+            elif queue is None:
                 state = UnitState.UNREADABLE if self.is_unread(topic, queue_id) else UnitState.NO_QUEUE
-                places.append(Dispatched(topic, queue_id, queue_offset, state))
-                continue
-            unit = queue.any_unit_of(queue_offset)
-            if unit is None:
+            elif unit is None:
                 expired = queue_offset < queue.queue_offset_at(queue.first_index)
                 state = UnitState.EXPIRED if expired else UnitState.MISSING
             elif (unit.physical_offset, unit.size) == (offset, message.total_size):

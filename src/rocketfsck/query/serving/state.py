@@ -140,10 +140,6 @@ class Serving:
     def _make(self, name: QueueName) -> ServedQueue | None:
         raise NotImplementedError
 
-    def names(self) -> Iterable[QueueName]:
-        """Topic and queueId of every queue."""
-        raise NotImplementedError
-
 
 def usual_state(store: Store, dialect: Dialect) -> State:
     """The state that a store is asked about in if nobody says which."""
@@ -181,9 +177,6 @@ class _Started(Serving):
             str(file.path): file.mtime_ns // 1_000_000 for queue in store.queues for file in queue.files
         }
         self.now = time.time_ns() // 1_000_000
-
-    def names(self) -> Iterable[QueueName]:
-        return self.models
 
     def _watch(self, model: QueueModel, place: int, units: AppendedColumns) -> None:
         self.count += len(units.offset)
@@ -251,9 +244,6 @@ class _Running(Serving):
         self.readers = readers
         self.sizes = queue_file_sizes(store.geometry)
         self.queues = queues_by_name(store)
-
-    def names(self) -> Iterable[QueueName]:
-        return self.queues
 
     def _make(self, name: QueueName) -> ServedQueue | None:
         queue = self.queues.get(name)

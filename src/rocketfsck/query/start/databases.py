@@ -83,12 +83,9 @@ class RowsModel(QueueModel):
         for file in self.loaded.files:
             if not file.is_new and file.start_offset <= pos < file.end_offset:
                 unit = self._unit_at(file, pos - file.start_offset)
-                used = int(unit["size"]) > 0 and not self._is_before_least(queue_offset)
+                used = int(unit["size"]) > 0 and (self.least is None or queue_offset >= self.least[0])
                 return int(unit["offset"]) if used else None
         return None
-
-    def _is_before_least(self, queue_offset: int) -> bool:
-        return self.least is not None and queue_offset < self.least[0]
 
     def put(self, units: AppendedColumns) -> None:
         """Put rows in the order of the log; `added_count` counts those that are new or other than before."""
@@ -225,14 +222,11 @@ class Marks:
         stated = [mark for mark in self.messages if mark is not None and mark > 0] if self.in_dispatch else []
         return min([offset, *stated])
 
-    def matcher(self) -> Matcher:
-        """Whether a file may be the first, asked from the last file on."""
-        return Matcher(self, self.extra_files)
-
 
 @dataclass(slots=True)
 class Matcher:
-    """`isMappedFileMatchedRecover` beyond the queues in files; it counts the files that it was asked of."""
+    """`isMappedFileMatchedRecover` beyond the queues in files: whether a file may be the first, asked from
+    the last file on. `left` counts down the files that it was asked of."""
 
     marks: Marks
     left: int

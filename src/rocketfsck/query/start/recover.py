@@ -9,7 +9,7 @@ from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.query.start.databases import NO_MARKS, Marks
+from rocketfsck.query.start.databases import NO_MARKS, Marks, Matcher
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan, Skipped
 from rocketfsck.query.start.read import BrokerReading, Ending, Judged, LogWalker, Verdict, judge_record
@@ -43,7 +43,7 @@ def choose_start(
 
     `marks` are those of databases; one of queues is used in place of `max_queue_offset` and checkpoint.
     """
-    matcher = marks.matcher()
+    matcher = Matcher(marks, marks.extra_files)
     if marks.queues is not None:
         max_queue_offset = marks.queues
     if clean and dialect.clean_scan_start == "third last file":

@@ -21,7 +21,7 @@ it may have already. A recall deletes the row of its message, a roll writes a la
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -137,6 +137,15 @@ def start_rows(
     return timers, fate.notes
 
 
+def used_units(reader: UnitReader, begin: int, end: int) -> Iterator[tuple[dtypes.Longs, dtypes.Longs]]:
+    """The units between two queue offsets that point somewhere, in blocks: their numbers, and where to."""
+    for low, high in reader.with_data(begin, end):
+        for start in range(low, high, ROW_BLOCK_COUNT):
+            units = reader.units(start, min(ROW_BLOCK_COUNT, high - start))
+            used = np.flatnonzero((units["size"] > 0) & (units["offset"] >= 0))
+            yield start + used.astype(np.int64), units["offset"][used].astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class _Rowless:
     """A message of the timer topic that no row names: its place in the topic, its record, when it is due."""
@@ -179,19 +188,14 @@ class RowsFate:
         rowless: dict[Key, _Rowless] = {}
         looked = 0
         with UnitReader(queue) as reader, LogReader(self.store.commitlog) as records:
-            for low, high in reader.with_data(*bounds):
-                for start in range(low, high, ROW_BLOCK_COUNT):
-                    units = reader.units(start, min(ROW_BLOCK_COUNT, high - start))
-                    used = np.flatnonzero((units["size"] > 0) & (units["offset"] >= 0))
-                    offset = units["offset"][used].astype(np.int64)
-                    number = start + used.astype(np.int64)
-                    due, has_row = self.rows.find(offset)
-                    self._judge(number[has_row], offset[has_row], due[has_row], has_row=True)
-                    for index in np.flatnonzero(~has_row)[: max(LOOKED_AT - looked, 0)].tolist():
-                        found = self._read(int(number[index]), int(offset[index]), records)
-                        if found is not None:
-                            rowless[found.key] = found  # a later record of the same message takes its place
-                    looked += int(np.count_nonzero(~has_row))
+            for number, offset in used_units(reader, *bounds):
+                due, has_row = self.rows.find(offset)
+                self._judge(number[has_row], offset[has_row], due[has_row], has_row=True)
+                for index in np.flatnonzero(~has_row)[: max(LOOKED_AT - looked, 0)].tolist():
+                    found = self._read(int(number[index]), int(offset[index]), records)
+                    if found is not None:
+                        rowless[found.key] = found  # a later record of the same message takes its place
+                looked += int(np.count_nonzero(~has_row))
         if looked > LOOKED_AT:
             self.notes.append(f"the prediction covers the first {LOOKED_AT:,} messages without a timer row")
         known = self.recalled | self.rows.keys

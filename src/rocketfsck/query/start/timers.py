@@ -109,12 +109,8 @@ class Fate:
             return
         known = TimerUnits.of(self.rows, self.chains)
         with UnitReader(queue) as reader, LogReader(self.store.commitlog) as records:
-            for low, high in reader.with_data(bounds.min_offset, bounds.max_offset):
-                for start in range(low, high, BLOCK_COUNT):
-                    units = reader.units(start, min(BLOCK_COUNT, high - start))
-                    used = np.flatnonzero((units["size"] > 0) & (units["offset"] >= 0))
-                    offset = units["offset"][used].astype(np.int64)
-                    self._judge(offset, start + used.astype(np.int64), known, records)
+            for number, offset in timerlog.used_units(reader, bounds.min_offset, bounds.max_offset):
+                self._judge(offset, number, known, records)
         if self.looked > LOOKED_AT:
             self.notes.append(f"the prediction covers the first {LOOKED_AT:,} messages without a timer unit")
 
