@@ -78,7 +78,7 @@ class SparkEngine:
             return
         last_time = None if deadline is None else time.time() + deadline - time.monotonic()
         wave = len(tasks) if self.partitions else max(LEAST_TASKS, TASKS_A_CORE * self.job_count)
-        job = _Job(self, bound(kernel), tasks, last_time, f"rocketfsck-{uuid.uuid4()}")
+        job = _SparkJob(self, bound(kernel), tasks, last_time, f"rocketfsck-{uuid.uuid4()}")
         waiting = iter(range(0, len(tasks), wave))
         with ThreadPoolExecutor(max_workers=WAVES) as pool:
             running: set[Future[list[Any]]] = set()
@@ -129,7 +129,7 @@ def _outcomes(rows: list[Any], tasks: Sequence[Task]) -> Iterator[Outcome[Task, 
 
 
 @dataclass
-class _Job:
+class _SparkJob:
     """The Spark jobs of one run, all under one tag."""
 
     engine: SparkEngine
