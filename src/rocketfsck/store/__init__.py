@@ -17,11 +17,4 @@ if TYPE_CHECKING:
     from rocketfsck.store.model import Store as Store
     from rocketfsck.store.opening import open_store as open_store
 
-__getattr__ = late_names(
-    __name__,
-    {
-        "identify": "identify_file",
-        "model": "Store",
-        "opening": "open_store",
-    },
-)
+__getattr__ = late_names(__name__, {"identify": "identify_file", "model": "Store", "opening": "open_store"})

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -118,17 +118,9 @@ class Lister:
         self._stray_counts[area] = count
         if count > MAX_STRAYS_PER_AREA:
             return
-        found = _STRAY_REASONS.get(entry.kind) if reason is None else reason
-        self.strays.append(
-            model.Stray(
-                path_of(entry.path),
-                self.relative(entry.path),
-                found or file_stray_reason(entry.name),
-                area,
-                entry.size,
-                detail or entry.detail,
-            )
-        )
+        found = reason or _STRAY_REASONS.get(entry.kind) or file_stray_reason(entry.name)
+        path, relative = path_of(entry.path), self.relative(entry.path)
+        self.strays.append(model.Stray(path, relative, found, area, entry.size, detail or entry.detail))
 
     def finished_strays(self) -> tuple[model.Stray, ...]:
         """The strays by path; areas with more than are listed say how many more there are."""
@@ -139,9 +131,32 @@ class Lister:
         return tuple(sorted(self.strays, key=lambda stray: stray.relative))
 
     def file(self, entry: DirectoryEntry) -> model.StoreFile:
-        return model.StoreFile(
-            entry.path, self.relative(entry.path), entry.size, entry.mtime_ns, entry.allocated_size
-        )
+        return model.StoreFile(entry.path, self.relative(entry.path), *entry.facts)
+
+    def plain_files(self, path: str, area: str) -> Iterator[model.StoreFile]:
+        """The files of a directory, whatever their names; what else is there becomes a stray."""
+        for entry in self.entries(path, area):
+            if entry.kind is EntryKind.FILE:
+                yield self.file(entry)
+            else:
+                self.stray(entry, area)
+
+    def directories(self, path: str | os.PathLike[str], area: str) -> Iterator[DirectoryEntry]:
+        """The directories in a directory that holds nothing else; what else is there becomes a stray."""
+        for entry in self.entries(path, area):
+            if entry.kind is EntryKind.DIRECTORY:
+                yield entry
+            else:
+                self.stray(entry, area, model.StrayReason.FILE if entry.kind is EntryKind.FILE else None)
+
+    def queue_id(self, directory: DirectoryEntry, area: str) -> int | None:
+        """The queueId that a directory is named after; one of another name becomes a stray."""
+        # A broker reads the directory that the number would have, not the one that was parsed.
+        queue_id = parse_int32(directory.name)
+        if queue_id is not None and str(queue_id) == directory.name:
+            return queue_id
+        self.stray(directory, area, model.StrayReason.QUEUE_ID)
+        return None
 
     def mapped_files(self, directory: str | os.PathLike[str], area: str) -> list[model.MappedFile]:
         """The files with mapped-file names of one directory, by name; everything else becomes a stray."""
@@ -165,10 +180,7 @@ class Lister:
         offset = filename_to_offset(entry.name) if entry.kind is EntryKind.FILE else None
         if offset is None or entry.size > INT64_MAX - offset:
             return None
-        relative = prefix + entry.name
-        return model.MappedFile(
-            entry.path, relative, entry.size, entry.mtime_ns, entry.allocated_size, start_offset=offset
-        )
+        return model.MappedFile(entry.path, prefix + entry.name, *entry.facts, start_offset=offset)
 
 
 def mapped_queue(
@@ -188,6 +200,11 @@ def file_stray_reason(name: str) -> model.StrayReason:
     if name.endswith(".delete"):
         return model.StrayReason.DELETED
     return model.StrayReason.NAME
+
+
+def unknown_reason(name: str) -> model.StrayReason:
+    """Why a regular file with this name is a stray where there are files of known names only."""
+    return model.StrayReason.TEMPORARY if name.endswith(".tmp") else model.StrayReason.UNKNOWN
 
 
 def _cause(error: StoreError) -> OSError | ValueError:
@@ -221,7 +238,7 @@ CONFIG_OTHERS = {
     "broker.conf": model.OtherKind.SETTINGS,
 }
 
-_QUEUE_AREAS = frozenset({"consumequeue", "batchconsumequeue", "consumequeue_ext"})
+QUEUE_AREAS = frozenset({"consumequeue", "batchconsumequeue", "consumequeue_ext"})
 
 _ROCKSDB_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob|dbtmp)"
@@ -269,11 +286,8 @@ def is_database(directory: str) -> bool:
 
 def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[model.MappedFile]:
     """The files of all commitlog directories; one that is missing has none."""
-    files: list[model.MappedFile] = []
-    for directory in directories:
-        if is_directory(directory):
-            files += lister.mapped_files(directory, "commitlog")
-    return files
+    there = filter(is_directory, directories)
+    return [file for directory in there for file in lister.mapped_files(directory, "commitlog")]
 
 
 def short_named(lister: Lister, directories: Iterable[Path | str]) -> list[model.MappedFile]:
@@ -282,17 +296,10 @@ def short_named(lister: Lister, directories: Iterable[Path | str]) -> list[model
     places = {os.fspath(place) for place in directories}
     odd = {str(stray.path): stray for stray in lister.strays if _has_short_name(stray, places)}
     entries = [entry for place in sorted(places) if odd for entry in list_directory(place)]
+    named = ((entry, odd[entry.path].relative) for entry in entries if entry.path in odd)
     return [
-        model.MappedFile(
-            entry.path,
-            odd[entry.path].relative,
-            entry.size,
-            entry.mtime_ns,
-            entry.allocated_size,
-            start_offset=java_parse_long(entry.name),
-        )
-        for entry in entries
-        if entry.path in odd
+        model.MappedFile(entry.path, relative, *entry.facts, start_offset=java_parse_long(entry.name))
+        for entry, relative in named
     ]
 
 
@@ -342,19 +349,11 @@ def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[mode
 
 
 def _list_topic(lister: Lister, topic: DirectoryEntry, area: str) -> list[QueueFiles]:
-    queues = []
-    for entry in lister.entries(topic.path, area):
-        if entry.kind is not EntryKind.DIRECTORY:
-            lister.stray(entry, area, model.StrayReason.FILE if entry.kind is EntryKind.FILE else None)
-            continue
-        # A broker reads the directory that the number would have, not the one that was parsed.
-        queue_id = parse_int32(entry.name)
-        if queue_id is None or str(queue_id) != entry.name:
-            lister.stray(entry, area, model.StrayReason.QUEUE_ID)
-            continue
-        files = lister.mapped_files(entry.path, area)
-        queues.append(QueueFiles(topic.name, queue_id, entry.path, files))
-    return queues
+    return [
+        QueueFiles(topic.name, queue_id, entry.path, lister.mapped_files(entry.path, area))
+        for entry in lister.directories(topic.path, area)
+        if (queue_id := lister.queue_id(entry, area)) is not None
+    ]
 
 
 def list_indexes(lister: Lister) -> tuple[model.IndexFile, ...]:
@@ -365,13 +364,8 @@ def list_indexes(lister: Lister) -> tuple[model.IndexFile, ...]:
         if entry.kind is not EntryKind.FILE or java_parse_long(entry.name) is None:
             lister.stray(entry, "index")
             continue
-        file = lister.file(entry)
-        created = index_filename_time(entry.name)
-        indexes.append(
-            model.IndexFile(
-                file.location, file.relative, file.size, file.mtime_ns, file.allocated_size, created
-            )
-        )
+        relative, created = lister.relative(entry.path), index_filename_time(entry.name)
+        indexes.append(model.IndexFile(entry.path, relative, *entry.facts, created))
     return tuple(indexes)
 
 
@@ -391,11 +385,7 @@ def list_configs(lister: Lister) -> tuple[tuple[model.StoreFile, ...], list[mode
         elif name.removesuffix(".bak") in CONFIG_NAMES:
             configs.append(lister.file(entry))
         else:
-            lister.stray(
-                entry,
-                "config",
-                model.StrayReason.TEMPORARY if name.endswith(".tmp") else model.StrayReason.UNKNOWN,
-            )
+            lister.stray(entry, "config", unknown_reason(name))
     return tuple(configs), others
 
 
@@ -407,13 +397,8 @@ def single_file(lister: Lister, entry: DirectoryEntry, kind: model.OtherKind) ->
 
 def flat_directory(lister: Lister, entry: DirectoryEntry, kind: model.OtherKind, area: str) -> model.Other:
     """A part of a store that is a directory of files; directories in it are strays."""
-    files = []
-    for inner in lister.entries(entry.path, area):
-        if inner.kind is EntryKind.FILE:
-            files.append(lister.file(inner))
-        else:
-            lister.stray(inner, area)
-    return model.Other(kind, path_of(entry.path), lister.relative(entry.path), tuple(files))
+    files = tuple(lister.plain_files(entry.path, area))
+    return model.Other(kind, path_of(entry.path), lister.relative(entry.path), files)
 
 
 def unlisted(store: model.Store, areas: Collection[str]) -> tuple[model.Stray, ...]:
@@ -439,4 +424,4 @@ def _hides(stray: model.Stray, areas: Collection[str]) -> bool:
         return stray.area == "root" and name in areas
     if stray.reason is model.StrayReason.UNREADABLE or name.isdecimal():
         return True
-    return stray.area in _QUEUE_AREAS and stray.relative.count("/") == 1  # a topic
+    return stray.area in QUEUE_AREAS and stray.relative.count("/") == 1  # a topic

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -73,34 +73,23 @@ class LiveState:
         return {LockState.HELD: True, LockState.UNKNOWN: None}.get(self.state, False)
 
 
-GEOMETRY_DEFAULTS: Mapping[str, int] = {
-    "commitlog_file_size": 1 << 30,
-    "consumequeue_file_size": 6_000_000,
-    "batch_file_size": 13_800_000,
-    "ext_file_size": 48 << 20,
-    "slot_count": 5_000_000,
-    "entry_count": 20_000_000,
-    "timerlog_file_size": 100 << 20,
-}
-"""Reference, appendix B. Sizes in bytes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The sizes that shape a store's files. Sizes in bytes; `slot_count`/`entry_count` per index file.
+    """The sizes that shape a store's files. Sizes in bytes; `slot_count`/`entry_count` per index file. The
+    defaults are those of brokers (reference, appendix B).
 
     `sources` says for every field where its value is from; `notes` how it was inferred, where it was, and
     what else would fit. `proven` are the fields whose inferred values the bytes prove: others are likely
     only. `contradicted` are those that were given although the bytes prove another value.
     """
 
-    commitlog_file_size: int = GEOMETRY_DEFAULTS["commitlog_file_size"]
-    consumequeue_file_size: int = GEOMETRY_DEFAULTS["consumequeue_file_size"]
-    batch_file_size: int = GEOMETRY_DEFAULTS["batch_file_size"]
-    ext_file_size: int = GEOMETRY_DEFAULTS["ext_file_size"]
-    slot_count: int = GEOMETRY_DEFAULTS["slot_count"]
-    entry_count: int = GEOMETRY_DEFAULTS["entry_count"]
-    timerlog_file_size: int = GEOMETRY_DEFAULTS["timerlog_file_size"]
+    commitlog_file_size: int = 1 << 30
+    consumequeue_file_size: int = 6_000_000
+    batch_file_size: int = 13_800_000
+    ext_file_size: int = 48 << 20
+    slot_count: int = 5_000_000
+    entry_count: int = 20_000_000
+    timerlog_file_size: int = 100 << 20
     sources: Mapping[str, Source] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     proven: frozenset[str] = frozenset()
@@ -115,6 +104,12 @@ class Geometry:
     @property
     def index_file_size(self) -> int:
         return index_file_size(self.slot_count, self.entry_count)
+
+
+GEOMETRY_DEFAULTS: Mapping[str, int] = {
+    size.name: size.default for size in fields(Geometry) if isinstance(size.default, int)
+}
+"""The sizes alone, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import index_hash, java_decode, tag_index_hash
 from rocketfsck.formats.properties import parse_properties, split_keys
 from rocketfsck.formats.record import Record
-from rocketfsck.store.dialect.sampling import records_at
+from rocketfsck.store.dialect.sampling import newest_entries, records_at
 from rocketfsck.store.model import IndexFile, Other, OtherKind, Store, StrayReason
-from rocketfsck.store.reading import FileReader
 
 SAMPLE_COUNT = 256
 LEAST_SHARE = 20
@@ -68,38 +65,25 @@ def has_tag_entries(store: Store) -> bool:
     """Whether newest index entries are those of their records' tags (brokers from 5.4.0 on). Files that
     cannot be read have none."""
     for file in reversed(store.indexes[-2:]):
-        entries = _newest(file, store.geometry.slot_count)
-        offsets = sorted({offset for _, offset, *_ in entries})
-        hashes = {
-            record.physical_offset: _tag_hashes(record, store)
-            for record in records_at(store.commitlog.files, offsets)
-        }
-        if any(key_hash in hashes.get(offset, ()) for key_hash, offset, *_ in entries):
+        if any(key_hash in own for key_hash, own in _hashed(store, file, _tag_hashes)):
             return True
     return False
 
 
 def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
     """Counts of a file's newest entries: of records, but of none of their keys; of records at all."""
-    entries = _newest(file, store.geometry.slot_count)
-    offsets = sorted({offset for _, offset, *_ in entries})
-    hashes = {
-        record.physical_offset: _hashes(record, store)
-        for record in records_at(store.commitlog.files, offsets)
-    }
-    known = [(key_hash, hashes[offset]) for key_hash, offset, *_ in entries if offset in hashes]
+    known = _hashed(store, file, _hashes)
     return sum(key_hash not in own for key_hash, own in known), len(known)
 
 
-def _newest(file: IndexFile, slot_count: int) -> list[tuple[int, int, int, int]]:
-    try:
-        with FileReader(file.location) as reader:
-            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
-            first = max(1, index_count - SAMPLE_COUNT)
-            data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
-    except StoreError:
-        return []
-    return list(ENTRY.packer().iter_unpack(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]))
+def _hashed(
+    store: Store, file: IndexFile, hashes_of: Callable[[Record, Store], set[int]]
+) -> list[tuple[int, set[int]]]:
+    """The keyHashes of a file's newest entries that point to records, each with the hashes of its record."""
+    entries = newest_entries(file, store.geometry.slot_count, SAMPLE_COUNT)
+    records = records_at(store.commitlog.files, sorted({offset for _, offset, *_ in entries}))
+    hashes = {record.physical_offset: hashes_of(record, store) for record in records}
+    return [(key_hash, hashes[offset]) for key_hash, offset, *_ in entries if offset in hashes]
 
 
 def _hashes(record: Record, store: Store) -> set[int]:
@@ -122,9 +106,8 @@ def _tag_hashes(record: Record, store: Store) -> set[int]:
 
 QUEUE_TREES = frozenset({"consumequeue", "batchconsumequeue"})
 QUEUE_DATABASES = frozenset({"consumequeue", "consumequeue_rocksdb"})
-FIRST_FORM = frozenset(
-    {"config/topics", "config/consumerOffsets", "config/subscriptionGroups", "config/metadata"}
-)
+_FIRST_FORM = ("topics", "consumerOffsets", "subscriptionGroups", "metadata")
+FIRST_FORM = frozenset(f"config/{name}" for name in _FIRST_FORM)
 """Databases of configs that only a broker with its queues in RocksDB makes."""
 OTHER_DATABASES = frozenset({"kvStore", "rocksdbstore"})
 """Databases at the root that hold no consume queues."""
@@ -164,10 +147,8 @@ def lost_queue_database(store: Store) -> Other | None:
 def has_queues_elsewhere(store: Store) -> bool:
     """Whether consume queues may be in a RocksDB, whatever queues of files are next to it, in a directory
     that cannot be read, or elsewhere."""
-    unread = any(
-        stray.reason is StrayReason.UNREADABLE and stray.relative.split("/")[0] in QUEUE_TREES
-        for stray in store.strays
-    )
+    unreadable = (stray for stray in store.strays if stray.reason is StrayReason.UNREADABLE)
+    unread = any(stray.relative.split("/")[0] in QUEUE_TREES for stray in unreadable)
     lost = lost_queue_database(store) is not None
     return store.log_only or unread or lost or any(True for _ in databases(store))
 
@@ -212,6 +193,5 @@ def dead_links(store: Store, dialect: Dialect) -> Iterator[tuple[str, str]]:
 
 def has_log_elsewhere(store: Store) -> bool:
     """Whether there are data files of DLedger's that are not read as this store's commit log."""
-    return not store.has_entries and any(
-        other.kind is OtherKind.DLEDGER_DATA and other.files for other in store.others
-    )
+    data = (other.files for other in store.others if other.kind is OtherKind.DLEDGER_DATA)
+    return not store.has_entries and any(data)

@@ -15,8 +15,8 @@ from itertools import pairwise
 from rocketfsck.common.wording import count_of
 from rocketfsck.formats import consumequeue, indexfile, javatext, timer
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Geometry, Settings, Source
-from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
-from rocketfsck.store.model import IndexFile, MappedFile
+from rocketfsck.store.index_geometry import infer_index_geometry, share_text
+from rocketfsck.store.model import IndexFile, MappedFile, OtherKind
 
 _MAX_INT = (1 << 31) - 1
 _MAX_STARTS = 4096
@@ -27,6 +27,16 @@ _ROUND: Mapping[str, tuple[int, ...]] = {
 """Sizes that people set in whole KiB, or in whole units; the others are always multiples of a unit."""
 _BLOCK_SIZE = 4096
 """A copy that broke off, or a disk that lost its end, leaves a file of whole blocks."""
+
+
+PART_SIZES: Mapping[OtherKind, tuple[int, int]] = {
+    OtherKind.TIMER_LOG: (GEOMETRY_DEFAULTS["timerlog_file_size"], 1),
+    OtherKind.DLEDGER_DATA: (1 << 30, 1),
+    OtherKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
+    OtherKind.COMPACTION_LOG: (100 << 20, 1),
+    OtherKind.COMPACTION_CQ: (10 << 20, consumequeue.BATCH_UNIT_SIZE),
+}
+"""Default file size in bytes, and the unit that it is a multiple of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +127,9 @@ def _read_setting(draft: _Draft, settings: Settings, name: str) -> None:
     if value <= 0:
         draft.note(name, f"broker.conf says {text[:40]!r}, which is not a positive 32-bit integer")
         return
-    rounded = -(-value // setting.multiple) * setting.multiple
-    note = (
-        "" if rounded == value else f"{value} in broker.conf, rounded up to a multiple of {setting.multiple}"
-    )
-    draft.put(name, rounded, "given", note)
+    size = -(-value // setting.multiple) * setting.multiple
+    note = f"{value} in broker.conf, rounded up to a multiple of {setting.multiple}"
+    draft.put(name, size, "given", "" if size == value else note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +147,10 @@ class _Seen:
         distances: Counter[int] = Counter()
         starts: set[int] = set()
         for files in kept:
-            if len(files) > 1:
-                distances.update(
-                    (after.start_offset or 0) - (before.start_offset or 0)
-                    for before, after in pairwise(files)
-                )
+            places = [file.start_offset or 0 for file in files]
+            distances.update(after - before for before, after in pairwise(places))
             if len(starts) < _MAX_STARTS:
-                starts.update(file.start_offset or 0 for file in files)
+                starts.update(places)
         lengths.pop(0, None)  # empty files say nothing; they are reported where files are judged
         return cls(lengths, distances, frozenset(starts))
 
@@ -161,11 +166,12 @@ def _best_size(seen: _Seen, multiple: int, default: int, *, round_to: tuple[int,
         for size in (*seen.lengths, *seen.distances)
         if 0 < size <= _MAX_INT and size % multiple == 0
     }
-    likely = [
-        size
-        for size, score in scores.items()
-        if score > 1 or (score > 0 and not (round_to and all(size % unit for unit in round_to)))
-    ]
+
+    def is_likely(size: int) -> bool:
+        is_odd = bool(round_to) and all(size % unit for unit in round_to)
+        return scores[size] > 1 or (scores[size] > 0 and not is_odd)
+
+    likely = filter(is_likely, scores)
     return max(likely, key=lambda size: (scores[size], size == default, size), default=None)
 
 
@@ -184,15 +190,10 @@ def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[Mapped
         lengths = ", ".join(str(size) for size in sorted(seen.lengths)[:4]) or "none"
         draft.note(name, f"the sizes of the files ({lengths}) do not look like a setting")
         return
-    note = (
-        f"{seen.lengths[best]:,} of {count_of(seen.lengths.total(), 'file')} "
-        f"{'has' if seen.lengths[best] == 1 else 'have'} {best:,} bytes"
-    )
+    note = f"{share_text(seen.lengths[best], seen.lengths.total())} {best:,} bytes"
     if seen.distances:
-        note += (
-            f"; {seen.distances[best]:,} of {count_of(seen.distances.total(), 'distance')} between "
-            "neighbors fit"
-        )
+        total = count_of(seen.distances.total(), "distance")
+        note += f"; {seen.distances[best]:,} of {total} between neighbors fit"
     draft.put(name, best, "inferred", note, proven=proven)
 
 
@@ -218,11 +219,7 @@ def _aligned_share(starts: frozenset[int], size: int) -> float:
 def _note_contradiction(draft: _Draft, name: str, lengths: Counter[int], given: int) -> None:
     if lengths and given not in lengths:
         common, count = lengths.most_common(1)[0]
-        draft.note(
-            name,
-            f"{count:,} of {count_of(lengths.total(), 'file')} {'has' if count == 1 else 'have'} "
-            f"{common:,} bytes, not {given:,}",
-        )
+        draft.note(name, f"{share_text(count, lengths.total())} {common:,} bytes, not {given:,}")
 
 
 def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
@@ -232,20 +229,12 @@ def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
             size = indexfile.index_file_size(draft.values["slot_count"], draft.values["entry_count"])
             lengths = Counter(file.size for file in indexes if file.size)
             if lengths and size not in lengths:
-                common, count = lengths.most_common(1)[0]
-                if count > 1:
+                if max(lengths.values()) > 1:
                     draft.contradicted |= given
-                draft.note(
-                    "slot_count",
-                    f"{count:,} of {count_of(lengths.total(), 'file')} {'has' if count == 1 else 'have'} "
-                    f"{common:,} bytes, not {size:,}",
-                )
+                _note_contradiction(draft, "slot_count", lengths, size)
         return
-    guess: IndexGuess = infer_index_geometry(
-        indexes,
-        slot_count=draft.values["slot_count"] if "slot_count" in given else None,
-        entry_count=draft.values["entry_count"] if "entry_count" in given else None,
-    )
+    known = {name: draft.values[name] for name in given}
+    guess = infer_index_geometry(indexes, **known)
     for name, value in (("slot_count", guess.slot_count), ("entry_count", guess.entry_count)):
         if name in given:
             continue

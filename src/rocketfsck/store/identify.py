@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,10 +20,10 @@ from rocketfsck.formats import consumequeue, indexfile, javatext, record, smallf
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.store.areas import CONFIG_NAMES, Lister, absolute_path, list_directory
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
-from rocketfsck.store.geometry import file_size_of
+from rocketfsck.store.geometry import PART_SIZES, file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile, MappedFile
-from rocketfsck.store.places.entries import EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate
 from rocketfsck.store.reading import FileReader
 
@@ -90,10 +91,7 @@ _AT_ROOT: Mapping[str, FileKind] = {
     "position-checkpoint": FileKind.COMPACTION_CHECKPOINT,
     "position-checkpoint.bak": FileKind.COMPACTION_CHECKPOINT,
 }
-_IN_DIRECTORY: Mapping[str, FileKind] = {
-    "commitlog": FileKind.COMMITLOG,
-    "timerlog": FileKind.TIMER_LOG,
-}
+_IN_DIRECTORY: Mapping[str, FileKind] = {"commitlog": FileKind.COMMITLOG, "timerlog": FileKind.TIMER_LOG}
 _IN_QUEUES: Mapping[str, FileKind] = {
     "consumequeue": FileKind.CONSUMEQUEUE,
     "batchconsumequeue": FileKind.BATCH_CONSUMEQUEUE,
@@ -114,11 +112,7 @@ _SIZES: Mapping[FileKind, tuple[int, int]] = {
     FileKind.CONSUMEQUEUE: (GEOMETRY_DEFAULTS["consumequeue_file_size"], consumequeue.UNIT_SIZE),
     FileKind.BATCH_CONSUMEQUEUE: (GEOMETRY_DEFAULTS["batch_file_size"], consumequeue.BATCH_UNIT_SIZE),
     FileKind.CONSUMEQUEUE_EXT: (GEOMETRY_DEFAULTS["ext_file_size"], 1),
-    FileKind.TIMER_LOG: (GEOMETRY_DEFAULTS["timerlog_file_size"], 1),
-    FileKind.DLEDGER_DATA: (1 << 30, 1),
-    FileKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
-    FileKind.COMPACTION_LOG: (100 << 20, 1),
-    FileKind.COMPACTION_CQ: (10 << 20, consumequeue.BATCH_UNIT_SIZE),
+    **{FileKind(kind): sizes for kind, sizes in PART_SIZES.items()},
 }
 """Default file size and unit of the kinds that are mapped file queues."""
 
@@ -152,27 +146,22 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
             kind = _IN_DLEDGER.get(directory.name, kind)
         if kind is not None:
             root = directory.parent.parent if kind in _IN_DLEDGER.values() else directory.parent
-            return FileIdentity(
-                path, kind, f"the file is in {directory.name}/", size, offset, store_root=root
-            )
+            how = f"the file is in {directory.name}/"
+            return FileIdentity(path, kind, how, size, offset, store_root=root)
         area = directory.parent.parent
         kind = _IN_QUEUES.get(area.name)
         queue_id = javatext.parse_int32(directory.name)
         if kind is not None and queue_id is not None:
             root = area.parent.parent if area.parent.name == "compaction" else area.parent
             how = f"the file is in {area.name}/<topic>/<queueId>/"
-            topic = directory.parent.name
-            return FileIdentity(
-                path, kind, how, size, offset, topic=topic, queue_id=queue_id, store_root=root
-            )
+            found = FileIdentity(path, kind, how, size, offset, store_root=root)
+            return replace(found, topic=directory.parent.name, queue_id=queue_id)
     kind = _IN_TIERED.get(directory.name)
     offset = tiered.segment_offset(name)
     if kind is not None and offset is not None:
         how = f"the file is in <topic>/<queueId>/{directory.name}/ and has the name of a segment"
-        queue = directory.parent
-        return FileIdentity(
-            path, kind, how, size, offset, topic=queue.parent.name, queue_id=javatext.parse_int32(queue.name)
-        )
+        queue, found = directory.parent, FileIdentity(path, kind, how, size, offset)
+        return replace(found, topic=queue.parent.name, queue_id=javatext.parse_int32(queue.name))
     if directory.name == "tiered_index_file" and smallfiles.java_parse_long(name) is not None:
         how = f"the file is in {directory.name}/"
         return FileIdentity(path, FileKind.TIERED_INDEX, how, size, store_root=directory.parent)
@@ -191,9 +180,8 @@ def _by_bytes(path: Path, size: int, head: bytes) -> FileIdentity:
     for kind, how, test in _TESTS:
         if test(path, size, head):
             return FileIdentity(path, kind, how, size, offset if kind in _SIZES else None)
-    return FileIdentity(
-        path, FileKind.UNKNOWN, "neither the place nor the bytes of the file match a known kind", size
-    )
+    how = "neither the place nor the bytes of the file match a known kind"
+    return FileIdentity(path, FileKind.UNKNOWN, how, size)
 
 
 def _looks_like_commitlog(_path: Path, _size: int, head: bytes) -> bool:
@@ -217,10 +205,8 @@ def _looks_like_index(path: Path, size: int, head: bytes) -> bool:
     if size < 64 or size % 4 or len(head) < indexfile.INDEX_HEADER_SIZE:
         return False
     header = indexfile.decode_header(head)
-    times, offsets = (
-        (header.begin_timestamp, header.end_timestamp),
-        (header.begin_physical_offset, header.end_physical_offset),
-    )
+    times = (header.begin_timestamp, header.end_timestamp)
+    offsets = (header.begin_physical_offset, header.end_physical_offset)
     if not all(1 << 39 < time < 1 << 43 for time in times) or min(offsets) < 0 or header.hash_slot_count < 1:
         return False
     file = IndexFile(os.fspath(path), path.name, size, 0, 0)
@@ -229,11 +215,8 @@ def _looks_like_index(path: Path, size: int, head: bytes) -> bool:
 
 def _looks_like_checkpoint(_path: Path, size: int, head: bytes) -> bool:
     timestamps = struct.unpack(">3q", head[:24]) if size == 4096 else ()
-    return (
-        any(timestamps)
-        and all(0 <= time < 1 << 43 for time in timestamps)
-        and not any(head[_CHECKPOINT_END:])
-    )
+    can_be = any(timestamps) and all(0 <= time < 1 << 43 for time in timestamps)
+    return can_be and not any(head[_CHECKPOINT_END:])
 
 
 def _looks_like_timer_log(_path: Path, _size: int, head: bytes) -> bool:
@@ -266,24 +249,21 @@ def _looks_like_json(_path: Path, _size: int, head: bytes) -> bool:
     return head.lstrip()[:1] == b"{"
 
 
+def _looks_like_timer_wheel(_path: Path, size: int, _head: bytes) -> bool:
+    return size == _TIMER_WHEEL_SIZE
+
+
+_BATCH = FileKind.BATCH_CONSUMEQUEUE
 _TESTS: tuple[tuple[FileKind, str, Callable[[Path, int, bytes], bool]], ...] = (
     (FileKind.COMMITLOG, "the file begins with the magic code of a record", _looks_like_commitlog),
     (FileKind.DLEDGER_DATA, "the file begins with a DLedger entry that holds a record", _looks_like_dledger),
     (FileKind.INDEX, "the name is a time, and the length fits", _is_named_as_index),
     (FileKind.CHECKPOINT, "the file has 4,096 bytes and begins with timestamps", _looks_like_checkpoint),
-    (
-        FileKind.TIMER_WHEEL,
-        "the file has the length of a timer wheel",
-        lambda _n, size, _h: size == _TIMER_WHEEL_SIZE,
-    ),
+    (FileKind.TIMER_WHEEL, "the file has the length of a timer wheel", _looks_like_timer_wheel),
     (FileKind.TIMER_LOG, "the file begins with timer log units", _looks_like_timer_log),
     (FileKind.INDEX, "header and chains are those of an index file", _looks_like_index),
     (FileKind.CONSUMEQUEUE, "the file begins with 20-byte units", _looks_like_units(consumequeue.UNIT_SIZE)),
-    (
-        FileKind.BATCH_CONSUMEQUEUE,
-        "the file begins with 46-byte units",
-        _looks_like_units(consumequeue.BATCH_UNIT_SIZE),
-    ),
+    (_BATCH, "the file begins with 46-byte units", _looks_like_units(consumequeue.BATCH_UNIT_SIZE)),
     (FileKind.CONFIG, "the file begins like JSON", _looks_like_json),
 )
 
@@ -307,21 +287,19 @@ def _with_file_size(identity: FileIdentity, head: bytes) -> FileIdentity:
 
 
 def _start_from_record(head: bytes) -> int | None:
-    try:
+    with suppress(FormatError):
         start = record.decode_record(head).physical_offset
-    except FormatError:
-        return None
-    return start if start >= 0 else None
+        return start if start >= 0 else None
+    return None
 
 
 def _with_index_geometry(identity: FileIdentity) -> FileIdentity:
     files = [IndexFile(os.fspath(identity.path), identity.path.name, identity.size, 0, 0)]
-    try:
+    entries: list[DirectoryEntry] = []
+    with suppress(StoreError):
         entries = list_directory(identity.path.parent)[:_MAX_SIBLINGS]
-    except StoreError:
-        entries = []
     files += [
-        IndexFile(entry.path, entry.name, entry.size, entry.mtime_ns, entry.allocated_size)
+        IndexFile(entry.path, entry.name, *entry.facts)
         for entry in entries
         if entry.kind is EntryKind.FILE
         and entry.name != identity.path.name

@@ -57,6 +57,11 @@ class IndexGuess:
     file_count: int = 0
 
 
+def share_text(count: int, total: int) -> str:
+    """How many of all files have something: "1 of 2 files has"."""
+    return f"{count:,} of {count_of(total, 'file')} {'has' if count == 1 else 'have'}"
+
+
 def infer_index_geometry(
     files: Sequence[IndexFile], *, slot_count: int | None = None, entry_count: int | None = None
 ) -> IndexGuess:
@@ -67,15 +72,11 @@ def infer_index_geometry(
     lengths = Counter(file.size for file in files if _words(file.size) >= 6)
     if not lengths:
         return IndexGuess(None, None, "no index file has a possible length")
-    sizes = sorted(
-        lengths, key=lambda length: (lengths[length], length == _DEFAULT_SIZE, length), reverse=True
-    )
+    sizes = sorted(lengths, key=lambda size: (lengths[size], size == _DEFAULT_SIZE, size), reverse=True)
     if slot_count is not None or entry_count is not None:
         return _complete(sizes[0], slot_count, entry_count)
-    guesses = [
-        _of_size([file for file in files if file.size == size], len(files))
-        for size in sizes[:_MAX_TRIED_SIZES]
-    ]
+    by_size = ([file for file in files if file.size == size] for size in sizes[:_MAX_TRIED_SIZES])
+    guesses = [_of_size(alike, len(files)) for alike in by_size]
     proven = [guess for guess in guesses if guess.proven]
     # the most common length; of two as common the one that its entries fit better
     return max(proven, key=lambda guess: (guess.file_count, guess.score), default=guesses[0])
@@ -86,10 +87,7 @@ def _of_size(files: Sequence[IndexFile], total: int) -> IndexGuess:
     size = files[0].size
     words = _words(size)
     if size == _DEFAULT_SIZE:
-        note = (
-            f"{len(files):,} of {count_of(total, 'file')} {'has' if len(files) == 1 else 'have'} the "
-            "default length"
-        )
+        note = f"{share_text(len(files), total)} the default length"
         return IndexGuess(*_DEFAULTS, note, proven=True, file_count=len(files))
     counted = [(file, count) for file in files if (count := _index_count(file)) > 1]
     found = _by_header(files, counted, words)
@@ -106,9 +104,8 @@ def _of_size(files: Sequence[IndexFile], total: int) -> IndexGuess:
         entries = min(max(1, round(words * 4 / 21)), (words - 1) // 5)
         note = f"the file has {size:,} bytes and no readable entries: the numbers follow the default ratio"
         return IndexGuess(words - 5 * entries, entries, note)
-    return IndexGuess(
-        None, None, f"the file has {size:,} bytes, but no numbers for that length fit the entries"
-    )
+    note = f"the file has {size:,} bytes, but no numbers for that length fit the entries"
+    return IndexGuess(None, None, note)
 
 
 _Fit = tuple[int, int, float, str]
@@ -162,12 +159,10 @@ def _slots_and_last(file: IndexFile, end: int) -> Iterator[tuple[int, int]]:
                 if not len(values):
                     return
                 seen = np.maximum(np.maximum.accumulate(values), largest)
-                slots = (pos - indexfile.INDEX_HEADER_SIZE) // indexfile.SLOT_SIZE + np.arange(
-                    1, len(values) + 1
-                )
-                last = (
-                    end - indexfile.INDEX_HEADER_SIZE - indexfile.SLOT_SIZE * slots
-                ) // indexfile.ENTRY_SIZE
+                before = (pos - indexfile.INDEX_HEADER_SIZE) // indexfile.SLOT_SIZE
+                slots = before + np.arange(1, len(values) + 1)
+                behind = end - indexfile.INDEX_HEADER_SIZE - indexfile.SLOT_SIZE * slots
+                last = behind // indexfile.ENTRY_SIZE
                 for at in np.flatnonzero((seen == last) & (last > 0)).tolist():
                     yield int(slots[at]), int(last[at])
                 largest = int(seen[-1])
@@ -179,35 +174,23 @@ def _slots_and_last(file: IndexFile, end: int) -> Iterator[tuple[int, int]]:
 
 def _words(size: int) -> int:
     """S + 5 N of a file of that length; negative if no file can have it."""
-    return (
-        (size - indexfile.INDEX_HEADER_SIZE) // indexfile.SLOT_SIZE
-        if size < 1 << 31 and size % 4 == 0
-        else -1
-    )
+    can_be = size < 1 << 31 and size % 4 == 0
+    return (size - indexfile.INDEX_HEADER_SIZE) // indexfile.SLOT_SIZE if can_be else -1
 
 
 def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
     words = _words(size)
     if slots is not None:
-        entries, rest = divmod(words - slots, 5)
-        fits = rest == 0 and entries >= 1
-        return IndexGuess(
-            slots,
-            entries if fits else None,
-            f"the file has {size:,} bytes"
-            if fits
-            else f"{size:,} bytes do not fit {count_of(slots, 'slot')}",
-            proven=fits,
-        )
-    assert entries is not None
-    slots = words - 5 * entries
-    fits = slots >= 1
-    return IndexGuess(
-        slots if fits else None,
-        entries,
-        f"the file has {size:,} bytes" if fits else f"{size:,} bytes do not fit {count_of(entries, 'entry')}",
-        proven=fits,
-    )
+        other, rest = divmod(words - slots, 5)
+        fits, known = rest == 0 and other >= 1, count_of(slots, "slot")
+        entries = other if fits else None
+    else:
+        assert entries is not None
+        other = words - 5 * entries
+        fits, known = other >= 1, count_of(entries, "entry")
+        slots = other if fits else None
+    note = f"the file has {size:,} bytes" if fits else f"{size:,} bytes do not fit {known}"
+    return IndexGuess(slots, entries, note, proven=fits)
 
 
 def _index_count(file: IndexFile) -> int:
@@ -222,19 +205,14 @@ def _candidates(
     words: int, files: Sequence[IndexFile], counted: Sequence[tuple[IndexFile, int]]
 ) -> Iterator[tuple[int, int]]:
     """Pairs (S, N) of the right sum: full files first, the most common count before others."""
-    seen = set()
     full = Counter(count for file, count in counted if file is not files[-1])
-    for entries, _ in full.most_common(8):
-        if entries not in seen and words - 5 * entries >= 1:
-            seen.add(entries)
-            yield words - 5 * entries, entries
+    likely = [entries for entries, _ in full.most_common(8)]
     for file, count in (counted[-1], counted[0]):
-        end = _used_end(file) - 1
+        end = _used_end(file)
         # Entry count - 1 starts at most 19 bytes before `end` and is 20-byte aligned from the file's end.
-        behind = (file.size - end - 1) // indexfile.ENTRY_SIZE if end >= 0 else 0
-        entries = count + behind
-        if end >= 0 and entries not in seen and words - 5 * entries >= 1:
-            seen.add(entries)
+        likely += [count + (file.size - end) // indexfile.ENTRY_SIZE] if end > 0 else []
+    for entries in dict.fromkeys(likely):
+        if words - 5 * entries >= 1:
             yield words - 5 * entries, entries
 
 

@@ -145,11 +145,10 @@ def read_live_state(lock_path: Path) -> LiveState:
     if kind == fcntl.F_UNLCK:
         return LiveState(LockState.FREE, "no process holds a record lock on byte 0 of `lock`")
     if pid <= 0:
-        return LiveState(
-            LockState.HELD, "a process that is not visible here holds a record lock on byte 0 of `lock`"
-        )
-    command = _command_of(pid)
-    return LiveState(LockState.HELD, f"process {pid} holds a record lock on byte 0 of `lock`", pid, command)
+        how = "a process that is not visible here holds a record lock on byte 0 of `lock`"
+        return LiveState(LockState.HELD, how)
+    how = f"process {pid} holds a record lock on byte 0 of `lock`"
+    return LiveState(LockState.HELD, how, pid, _command_of(pid))
 
 
 def _remote_state(lock_path: Path) -> LiveState:

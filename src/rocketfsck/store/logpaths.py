@@ -61,15 +61,11 @@ def with_dledger(
         return commitlog, ()
     divided = files[0].start_offset or 0
     if any((file.start_offset or 0) + file.size > divided for file in commitlog.files):
-        return commitlog, (
-            Evidence("the commit log is plain", "the files of commitlog/ overlap those of DLedger"),
-        )
+        why = "the files of commitlog/ overlap those of DLedger"
+        return commitlog, (Evidence("the commit log is plain", why),)
     joined = (*commitlog.files, *(replace(file, in_entries=True) for file in files))
-    why = (
-        f"below {divided} the commit log is plain"
-        if commitlog.files
-        else files[0].relative.rpartition("/")[0]
-    )
+    place = files[0].relative.rpartition("/")[0]
+    why = f"below {divided} the commit log is plain" if commitlog.files else place
     return replace(commitlog, files=joined), (Evidence(_WHAT, why),)
 
 
@@ -179,12 +175,9 @@ def _candidates(
     lister: Lister, entries: Sequence[DirectoryEntry], known: frozenset[str]
 ) -> Iterator[_Candidate]:
     """The directories in the root that hold mapped files, `commitlog` and those of unknown names."""
-    unknown = [
-        entry
-        for entry in entries
-        if entry.kind is EntryKind.DIRECTORY and entry.name not in known and entry.name != OWN
-    ]
-    own = [entry for entry in entries if entry.kind is EntryKind.DIRECTORY and entry.name == OWN]
+    directories = [entry for entry in entries if entry.kind is EntryKind.DIRECTORY]
+    unknown = [entry for entry in directories if entry.name not in known and entry.name != OWN]
+    own = [entry for entry in directories if entry.name == OWN]
     for entry in (*own, *unknown) if unknown else ():
         files = sorted(
             (offset, file.size, file.path)
@@ -248,10 +241,8 @@ def _infer(
 
 def _take_turns(candidates: Sequence[_Candidate]) -> bool:
     """Whether the range of each directory overlaps with that of another."""
-    return all(
-        any(
-            other is not one and other.starts[0] < one.starts[-1] and one.starts[0] < other.starts[-1]
-            for other in candidates
-        )
-        for one in candidates
-    )
+
+    def overlap(one: _Candidate, other: _Candidate) -> bool:
+        return other is not one and other.starts[0] < one.starts[-1] and one.starts[0] < other.starts[-1]
+
+    return all(any(overlap(one, other) for other in candidates) for one in candidates)

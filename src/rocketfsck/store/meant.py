@@ -9,6 +9,7 @@ Only names are looked at, a few of them.
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
 from rocketfsck.errors import demand_lasting
@@ -74,7 +75,7 @@ def _parts(directory: Path) -> frozenset[str]:
 def _names(directory: Path) -> set[str]:
     try:
         with os.scandir(directory) as found:
-            return {entry.name for entry, _ in zip(found, range(NAME_LIMIT), strict=False)}
+            return {entry.name for entry in islice(found, NAME_LIMIT)}
     except (OSError, ValueError) as error:
         demand_lasting(error)
         return set()

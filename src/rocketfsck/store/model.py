@@ -154,11 +154,8 @@ class MappedFileQueue:
 
 def files_at(files: Iterable[MappedFile], offset: int) -> list[MappedFile]:
     """The files of a stream that hold the byte at an offset: one, none, or several where names are wrong."""
-    return [
-        file
-        for file in files
-        if file.start_offset is not None and file.start_offset <= offset < file.start_offset + file.size
-    ]
+    starts = ((file.start_offset, file) for file in files)
+    return [file for start, file in starts if start is not None and start <= offset < start + file.size]
 
 
 QueueKind = Literal["file", "batch"]
@@ -354,9 +351,7 @@ class Store:
         for ext in self.ext_queues:
             yield from ext.files
         yield from self.indexes
-        for single in (self.checkpoint, self.abort, self.lock):
-            if single is not None:
-                yield single
+        yield from filter(None, (self.checkpoint, self.abort, self.lock))
         yield from self.configs
         for other in self.others:
             yield from other.files

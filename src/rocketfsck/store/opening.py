@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,15 +50,14 @@ def refuse_no_store(store: model.Store) -> None:
     )
     if any(parts) or store.checkpoint is not None or store.abort is not None:
         return  # what else is in the directory of a store is for a check to judge
-    said = (
-        f"the directory has {count_of(len(store.strays), 'other entry')}"
-        if store.strays
-        else "nothing is there"
-    )
     if store.configs or store.others:
         said = "the directory has only config files"
     elif store.directories:
         said = f"there are no files in {', '.join(sorted(store.directories))}"
+    elif store.strays:
+        said = f"the directory has {count_of(len(store.strays), 'other entry')}"
+    else:
+        said = "nothing is there"
     text = f"no RocketMQ store is here: {said}; is a disk not mounted?"
     raise NoStoreError(text, path=os.fspath(store.root))
 
@@ -66,9 +66,7 @@ def _is_of_config(relative: str) -> bool:
     return relative.split("/", 1)[0] == "config"
 
 
-DIRECTORIES = frozenset(
-    {"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "config"}
-)
+DIRECTORIES = areas.QUEUE_AREAS | {"commitlog", "index", "config"}
 SINGLE_FILES = frozenset({"checkpoint", "abort", "lock"})
 
 _QUEUE_AREAS: tuple[tuple[str, model.QueueKind], ...] = (
@@ -143,10 +141,8 @@ def _open_store(base: Path, stated: model.StatedOptions) -> model.Store:
     lister = areas.Lister(os.fspath(base), _tree(base))
     places = commitlog_places(lister, entries, settings, stated.commitlog_paths, _NOT_LOGS)
     if not stated.commitlog_paths and _is_commitlog(entries):
-        note = Evidence(
-            "the directory is a commitlog", "the directory has mapped files, but no other part of a store"
-        )
-        places = LogPlaces((base,), (note,))
+        why = "the directory has mapped files, but no other part of a store"
+        places = LogPlaces((base,), (Evidence("the directory is a commitlog", why),))
         entries = []
     directories = places.directories
     tiered = named_base(base, settings)
@@ -210,9 +206,8 @@ def _is_commitlog(entries: Sequence[DirectoryEntry]) -> bool:
     """Whether the entries are those of a commitlog directory rather than of a store."""
     if any(entry.name in DIRECTORIES or entry.name in SINGLE_FILES for entry in entries):
         return False
-    return any(
-        entry.kind is EntryKind.FILE and filename_to_offset(entry.name) is not None for entry in entries
-    )
+    files = (entry.name for entry in entries if entry.kind is EntryKind.FILE)
+    return any(filename_to_offset(name) is not None for name in files)
 
 
 def _list_parts(
@@ -257,8 +252,7 @@ def _stray_at_root(lister: areas.Lister, entry: DirectoryEntry) -> None:
         detail = "holds mapped files" if _holds_mapped_files(entry) else ""
         lister.stray(entry, "root", model.StrayReason.UNKNOWN, detail)
     elif entry.kind is EntryKind.FILE:
-        temporary = entry.name.endswith(".tmp")
-        lister.stray(entry, "root", model.StrayReason.TEMPORARY if temporary else model.StrayReason.UNKNOWN)
+        lister.stray(entry, "root", areas.unknown_reason(entry.name))
     else:
         lister.stray(entry, "root")
 
@@ -269,10 +263,7 @@ def _holds_mapped_files(directory: DirectoryEntry) -> bool:
         return any(filename_to_offset(name) is not None for name in _remote_names(directory.path))
     try:
         with os.scandir(directory.path) as found:
-            return any(
-                filename_to_offset(entry.name) is not None
-                for entry, _ in zip(found, range(_MAX_PEEKED), strict=False)
-            )
+            return any(filename_to_offset(entry.name) is not None for entry in islice(found, _MAX_PEEKED))
     except OSError as error:
         demand_lasting(error)
         return False

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats import consumequeue, javatext, tiered
+from rocketfsck.formats import javatext, tiered
 from rocketfsck.store import areas
 from rocketfsck.store.circumstances import Settings, setting_path
-from rocketfsck.store.geometry import file_size_of
+from rocketfsck.store.geometry import PART_SIZES, file_size_of
 from rocketfsck.store.logpaths import in_root
-from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
+from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
@@ -92,10 +92,10 @@ def list_base(lister: areas.Lister, base: str) -> list[Other]:
 
 
 def _is_cluster(lister: areas.Lister, entry: DirectoryEntry) -> bool:
-    if not tiered.is_cluster_directory(entry.name):
+    is_cluster = tiered.is_cluster_directory(entry.name)
+    if not is_cluster:
         lister.stray(entry, AREA)
-        return False
-    return True
+    return is_cluster
 
 
 def list_cluster(lister: areas.Lister, cluster: DirectoryEntry) -> list[Other]:
@@ -104,9 +104,7 @@ def list_cluster(lister: areas.Lister, cluster: DirectoryEntry) -> list[Other]:
     for broker in _directories(lister, cluster.path):
         for topic in _directories(lister, broker.path):
             for queue in _directories(lister, topic.path):
-                queue_id = javatext.parse_int32(queue.name)
-                if queue_id is None or str(queue_id) != queue.name:
-                    lister.stray(queue, AREA, StrayReason.QUEUE_ID)
+                if (queue_id := lister.queue_id(queue, AREA)) is None:
                     continue
                 for part in _directories(lister, queue.path):
                     if part.name in TYPE_KINDS:
@@ -117,13 +115,7 @@ def list_cluster(lister: areas.Lister, cluster: DirectoryEntry) -> list[Other]:
 
 
 def _directories(lister: areas.Lister, path: str) -> Sequence[DirectoryEntry]:
-    found = []
-    for entry in lister.entries(path, AREA):
-        if entry.kind is EntryKind.DIRECTORY:
-            found.append(entry)
-        else:
-            lister.stray(entry, AREA, StrayReason.FILE if entry.kind is EntryKind.FILE else None)
-    return found
+    return list(lister.directories(path, AREA))
 
 
 def _segments(lister: areas.Lister, part: DirectoryEntry, topic: str, queue_id: int) -> Other:
@@ -133,26 +125,12 @@ def _segments(lister: areas.Lister, part: DirectoryEntry, topic: str, queue_id: 
         if offset is None or entry.size > javatext.INT64_MAX - offset:
             lister.stray(entry, AREA)
             continue
-        files.append(
-            MappedFile(
-                entry.path,
-                lister.relative(entry.path),
-                entry.size,
-                entry.mtime_ns,
-                entry.allocated_size,
-                start_offset=offset,
-            )
-        )
+        relative = lister.relative(entry.path)
+        files.append(MappedFile(entry.path, relative, *entry.facts, start_offset=offset))
     files.sort(key=lambda file: file.start_offset or 0)
-    return Other(
-        TYPE_KINDS[part.name],
-        path_of(part.path),
-        lister.relative(part.path),
-        tuple(files),
-        areas.mapped_queue([part.path], max((file.size for file in files), default=0), files),
-        topic,
-        queue_id,
-    )
+    queue = areas.mapped_queue([part.path], max((file.size for file in files), default=0), files)
+    kind, relative = TYPE_KINDS[part.name], lister.relative(part.path)
+    return Other(kind, path_of(part.path), relative, queue.files, queue, topic, queue_id)
 
 
 FILE_KINDS: Mapping[str, OtherKind] = {
@@ -181,19 +159,7 @@ KNOWN_DIRECTORIES = frozenset({*DIRECTORY_KINDS, "timerlog", "compaction", "tier
 COMPACTION_WORK = frozenset({"compacting", "replicating"})
 """Work directories inside a compaction queue: left behind by a crash."""
 
-DLEDGER_KINDS: Mapping[str, OtherKind] = {
-    "data": OtherKind.DLEDGER_DATA,
-    "index": OtherKind.DLEDGER_INDEX,
-}
-
-_SIZES: Mapping[OtherKind, tuple[int, int]] = {
-    OtherKind.TIMER_LOG: (100 << 20, 1),
-    OtherKind.DLEDGER_DATA: (1 << 30, 1),
-    OtherKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
-    OtherKind.COMPACTION_LOG: (100 << 20, 1),
-    OtherKind.COMPACTION_CQ: (10 << 20, consumequeue.BATCH_UNIT_SIZE),
-}
-"""Default file size in bytes, and the unit that it is a multiple of."""
+DLEDGER_KINDS: Mapping[str, OtherKind] = {"data": OtherKind.DLEDGER_DATA, "index": OtherKind.DLEDGER_INDEX}
 
 
 def list_other(lister: areas.Lister, entry: DirectoryEntry) -> list[Other] | None:
@@ -227,18 +193,10 @@ def _list_tiered_index(lister: areas.Lister, entry: DirectoryEntry) -> list[Othe
         if inner.kind is EntryKind.FILE:
             files.append(lister.file(inner))
         elif inner.kind is EntryKind.DIRECTORY and inner.name == "compacting":
-            for left in lister.entries(inner.path, entry.name):
-                if left.kind is EntryKind.FILE:
-                    files.append(lister.file(left))
-                else:
-                    lister.stray(left, entry.name)
+            files += lister.plain_files(inner.path, entry.name)
         else:
             lister.stray(inner, entry.name)
     return [Other(OtherKind.TIERED_INDEX, path_of(entry.path), entry.name, tuple(files))]
-
-
-def _list_timer_log(lister: areas.Lister, entry: DirectoryEntry) -> list[Other]:
-    return [_mapped(lister, entry, OtherKind.TIMER_LOG, "timerlog")]
 
 
 def _list_parts(
@@ -263,7 +221,7 @@ def _list_compaction(lister: areas.Lister, parent: DirectoryEntry) -> list[Other
     for entry in lister.entries(parent.path, "compaction"):
         if entry.kind is EntryKind.DIRECTORY and entry.name in COMPACTION_KINDS:
             kind = COMPACTION_KINDS[entry.name]
-            for topic in lister.entries(entry.path, "compaction"):
+            for topic in lister.directories(entry.path, "compaction"):
                 found += _list_compaction_topic(lister, topic, kind)
         elif entry.kind is EntryKind.FILE and entry.name.removesuffix(".bak") == "position-checkpoint":
             found.append(areas.single_file(lister, entry, OtherKind.COMPACTION_CHECKPOINT))
@@ -273,23 +231,15 @@ def _list_compaction(lister: areas.Lister, parent: DirectoryEntry) -> list[Other
 
 
 def _list_compaction_topic(lister: areas.Lister, topic: DirectoryEntry, kind: OtherKind) -> list[Other]:
-    if topic.kind is not EntryKind.DIRECTORY:
-        lister.stray(topic, "compaction", StrayReason.FILE if topic.kind is EntryKind.FILE else None)
-        return []
-    found = []
-    for entry in lister.entries(topic.path, "compaction"):
-        queue_id = javatext.parse_int32(entry.name)
-        if entry.kind is not EntryKind.DIRECTORY:
-            lister.stray(entry, "compaction", StrayReason.FILE if entry.kind is EntryKind.FILE else None)
-        elif queue_id is None or str(queue_id) != entry.name:
-            lister.stray(entry, "compaction", StrayReason.QUEUE_ID)
-        else:
-            found.append(_mapped(lister, entry, kind, "compaction", topic.name, queue_id))
-    return found
+    return [
+        _mapped(lister, entry, kind, "compaction", topic.name, queue_id)
+        for entry in lister.directories(topic.path, "compaction")
+        if (queue_id := lister.queue_id(entry, "compaction")) is not None
+    ]
 
 
 _HANDLERS: Mapping[str, Callable[[areas.Lister, DirectoryEntry], list[Other]]] = {
-    "timerlog": _list_timer_log,
+    "timerlog": lambda lister, entry: [_mapped(lister, entry, OtherKind.TIMER_LOG, "timerlog")],
     "compaction": _list_compaction,
     "tiered_index_file": _list_tiered_index,
 }
@@ -314,14 +264,6 @@ def _mapped(
             files.append(file)
         else:
             lister.stray(entry, area)
-    size = file_size_of(files, *_SIZES[kind])
-    queue = areas.mapped_queue([directory.path], size, files)
-    return Other(
-        kind,
-        path_of(directory.path),
-        lister.relative(directory.path),
-        (*files, *extra),
-        queue,
-        topic,
-        queue_id,
-    )
+    queue = areas.mapped_queue([directory.path], file_size_of(files, *PART_SIZES[kind]), files)
+    place = path_of(directory.path), lister.relative(directory.path)
+    return Other(kind, *place, (*files, *extra), queue, topic, queue_id)

@@ -234,12 +234,7 @@ class FileReader(Closing):
     def read_into(self, view: memoryview | bytearray, pos: int = 0) -> None:
         """Fill all of `view` (writable, contiguous) with the bytes from position `pos` on."""
         target = memoryview(view).cast("B")
-        if pos < 0 or pos + len(target) > self.size:
-            raise StoreError(
-                f"has {self.size:,} bytes; a read of {count_of(len(target), 'byte')} goes beyond them",
-                path=self.path,
-                offset=pos,
-            )
+        self.demand_inside(pos, len(target))
         done = 0
         while done < len(target):
             go_on()
@@ -248,21 +243,19 @@ class FileReader(Closing):
             except OSError as error:
                 raise unread(error, "cannot be read", self.path, pos + done) from error
             if count == 0:
-                raise StoreError(
-                    f"ended here during reading; the file had {count_of(self.size, 'byte')} at first",
-                    path=self.path,
-                    offset=pos + done,
-                )
+                said = f"ended here during reading; the file had {count_of(self.size, 'byte')} at first"
+                raise StoreError(said, path=self.path, offset=pos + done)
             done += count
+
+    def demand_inside(self, pos: int, size: int) -> None:
+        """Raise StoreError if the file does not have so many bytes from position `pos` on."""
+        if size < 0 or pos < 0 or pos + size > self.size:
+            said = f"has {self.size:,} bytes; a read of {count_of(size, 'byte')} goes beyond them"
+            raise StoreError(said, path=self.path, offset=pos)
 
     def read(self, pos: int, size: int) -> bytes:
         """Exactly `size` bytes from position `pos`; the caller has bounded `size`."""
-        if size < 0 or pos < 0 or pos + size > self.size:
-            raise StoreError(
-                f"has {self.size:,} bytes; a read of {count_of(size, 'byte')} goes beyond them",
-                path=self.path,
-                offset=pos,
-            )
+        self.demand_inside(pos, size)
         buffer = bytearray(size)
         self.read_into(buffer, pos)
         return bytes(buffer)
@@ -404,9 +397,8 @@ def read_whole(path: PathLike, limit: int) -> bytes:
     """All bytes of a file; raises StoreError if it is longer than `limit` bytes."""
     with FileReader(path) as reader:
         if reader.size > limit:
-            raise StoreError(
-                f"has {reader.size:,} bytes; such a file may have at most {limit:,}", path=reader.path
-            )
+            said = f"has {reader.size:,} bytes; such a file may have at most {limit:,}"
+            raise StoreError(said, path=reader.path)
         return reader.read(0, reader.size)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rocketfsck.common.wording import count_of
@@ -108,6 +109,15 @@ _DATABASES: Mapping[str, Shown] = {
 }
 
 
+_FOUND: tuple[tuple[str, Shown], ...] = (
+    ("batchconsumequeue/ has queues", ("brokers have batch queues", "batch_queues", True)),
+    ("consumequeue_ext/ has queues", ("brokers have these", "consumequeue_ext", True)),
+    ("RMQ_SYS_TRANS_HALF_TOPIC has queues", ("brokers store half messages", "half_topic", True)),
+    ("topics named %LMQ%… have queues", ("brokers know multi-dispatch", "multi_dispatch", True)),
+    ("lock exists", (_WRITTEN, "lock_file", True)),
+)
+
+
 def clues_in_names(found: Samples) -> Iterator[Clue]:
     """What files and directories are there; empty queues of a kind are enough."""
     for file in found.configs:
@@ -121,30 +131,14 @@ def clues_in_names(found: Samples) -> Iterator[Clue]:
             stated.add(made.why)
             yield made
     topics = {queue.topic for queue in found.queues}
-    there: tuple[tuple[bool, str, Shown], ...] = (
-        (
-            any(queue.kind == "batch" for queue in found.queues),
-            "batchconsumequeue/ has queues",
-            ("brokers have batch queues", "batch_queues", True),
-        ),
-        (
-            bool(found.ext_queues),
-            "consumequeue_ext/ has queues",
-            ("brokers have these", "consumequeue_ext", True),
-        ),
-        (
-            "RMQ_SYS_TRANS_HALF_TOPIC" in topics,
-            "RMQ_SYS_TRANS_HALF_TOPIC has queues",
-            ("brokers store half messages", "half_topic", True),
-        ),
-        (
-            any(topic.startswith("%LMQ%") for topic in topics),
-            "topics named %LMQ%… have queues",
-            ("brokers know multi-dispatch", "multi_dispatch", True),
-        ),
-        (found.lock is not None, "lock exists", (_WRITTEN, "lock_file", True)),
+    there = (
+        any(queue.kind == "batch" for queue in found.queues),
+        bool(found.ext_queues),
+        "RMQ_SYS_TRANS_HALF_TOPIC" in topics,
+        any(topic.startswith("%LMQ%") for topic in topics),
+        found.lock is not None,
     )
-    yield from (_present(what, shown) for exists, what, shown in there if exists)
+    yield from (_present(what, shown) for exists, (what, shown) in zip(there, _FOUND, strict=True) if exists)
     if found.lock is not None and not any(other.relative == "rocksdbstore" for other in found.others):
         yield clue(Weight.ABSENT, "there is no rocksdbstore/", *_DATABASES["rocksdbstore"], lacks=True)
 
@@ -155,16 +149,8 @@ def _present(what: str, shown: Shown) -> Clue:
 
 def find_clues(found: Samples) -> list[Clue]:
     """All clues, the weightiest first. A file that cannot be read gives none."""
-    finders = (
-        _in_records,
-        _in_indexes,
-        _in_tag_entries,
-        _in_checkpoint,
-        _in_abort,
-        _in_configs,
-        clues_in_names,
-        clues_in_options,
-    )
+    in_files = (_in_records, _in_indexes, _in_tag_entries, _in_checkpoint, _in_abort, _in_configs)
+    finders = (*in_files, clues_in_names, clues_in_options)
     return sorted((clue for finder in finders for clue in finder(found)), key=lambda clue: clue.weight)
 
 
@@ -254,21 +240,17 @@ def _in_records(found: Samples) -> Iterator[Clue]:
 
 def _in_property_ends(records: Sequence[Record]) -> Iterator[Clue]:
     """Whether properties end in 0x02. Batches and property strings that a client wrote may do otherwise."""
-    ends = [
-        record.properties.endswith(b"\x02")
-        for record in records
-        if record.properties and not _has_property_crc(record)
-    ]
+    told = (record for record in records if record.properties and not _has_property_crc(record))
+    ends = [record.properties.endswith(b"\x02") for record in told]
     share = sum(ends) / len(ends) if ends else 0.5
     ended, ends_all = ("trailing_separator", True), ("broker_writes_properties", True)
     if share >= 0.9:
         why = f"written {formats_dialect.when(*ended, 'by')}"
         yield Clue(Weight.NEWEST, "properties end in 0x02", why, (ended,))
     elif share <= 0.1:
-        why = (
-            f"written {formats_dialect.when('trailing_separator', False, 'by')}; "
-            f"{formats_dialect.when('broker_writes_properties', False)} the client decided"
-        )
+        written = formats_dialect.when("trailing_separator", False, "by")
+        decided = formats_dialect.when("broker_writes_properties", False)
+        why = f"written {written}; {decided} the client decided"
         yield Clue(Weight.NEWEST, "properties do not end in 0x02", why, (ended, ends_all), lacks=True)
 
 
@@ -282,23 +264,15 @@ def _in_indexes(found: Samples) -> Iterator[Clue]:
                 entry_count = index_count - 1
                 if not 0 < slot_count <= entry_count < found.geometry.entry_count:
                     continue
+                trait = "counts_entries_in_hash_slot_count"
                 if slot_count < entry_count:
-                    yield clue(
-                        Weight.NEWEST,
-                        f"hashSlotCount of {file.name} is {slot_count:,}, for "
-                        f"{count_of(entry_count, 'entry')}",
-                        "the field counts used slots",
-                        "counts_entries_in_hash_slot_count",
-                        False,
-                    )
+                    counted = count_of(entry_count, "entry")
+                    what = f"hashSlotCount of {file.name} is {slot_count:,}, for {counted}"
+                    yield clue(Weight.NEWEST, what, "the field counts used slots", trait, False)
                     return
                 if _has_chain(reader, found.geometry.slot_count, index_count):
-                    yield clue(
-                        Weight.NEWEST,
-                        f"hashSlotCount of {file.name} is the number of entries, though some share a slot",
-                        "the field counts entries",
-                        "counts_entries_in_hash_slot_count",
-                    )
+                    what = f"hashSlotCount of {file.name} is the number of entries, though some share a slot"
+                    yield clue(Weight.NEWEST, what, "the field counts entries", trait)
                     return
         except StoreError:
             continue
@@ -379,13 +353,10 @@ def _in_configs(found: Samples) -> Iterator[Clue]:
 
 def _part(file: StoreFile | None, size: int, pos: int = 0) -> bytes:
     """Up to `size` bytes of a file; empty if it is missing or cannot be read."""
-    if file is None:
-        return b""
-    try:
-        with FileReader(file.location) as reader:
+    if file is not None:
+        with suppress(StoreError), FileReader(file.location) as reader:
             return reader.read_upto(pos, size)
-    except StoreError:
-        return b""
+    return b""
 
 
 def infer_dialect(found: Samples, version: str | None = None) -> DialectEvidence:
@@ -407,13 +378,9 @@ def infer_dialect(found: Samples, version: str | None = None) -> DialectEvidence
             known_from.append(Evidence(shown.what, f"{shown.why}; ignored: this conflicts with the rest"))
     releases = [candidate for candidate in left if not candidate.stage]
     representative = max(releases or left)
-    return DialectEvidence(
-        formats_dialect.dialect_of(representative),
-        left,
-        tuple(known_from),
-        conflict=conflict,
-        possible=formats_dialect.ALL_VERSIONS if conflict else possible,
-    )
+    dialect = formats_dialect.dialect_of(representative)
+    possible = formats_dialect.ALL_VERSIONS if conflict else possible
+    return DialectEvidence(dialect, left, tuple(known_from), conflict=conflict, possible=possible)
 
 
 def _given(found: Samples, version: formats_dialect.Version) -> DialectEvidence:
@@ -423,12 +390,10 @@ def _given(found: Samples, version: formats_dialect.Version) -> DialectEvidence:
     for shown in find_clues(found):
         fits = shown.fits(dialect)
         conflict = conflict or (shown.weight <= Weight.PRESENT and not fits)
-        known_from.append(
-            Evidence(shown.what, shown.why if fits else f"{shown.why}; conflicts with {version}")
-        )
-    return DialectEvidence(
-        dialect, (version,), tuple(known_from), given=True, conflict=conflict, possible=(version,)
-    )
+        why = shown.why if fits else f"{shown.why}; conflicts with {version}"
+        known_from.append(Evidence(shown.what, why))
+    versions = (version,)
+    return DialectEvidence(dialect, versions, tuple(known_from), True, conflict, versions)
 
 
 def _given_as(version: formats_dialect.Version) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
@@ -64,19 +65,32 @@ def sample_commitlog(files: Sequence[MappedFile], indexes: Sequence[IndexFile], 
 
 def _last_entries(indexes: Sequence[IndexFile], slot_count: int) -> frozenset[tuple[int, int]]:
     """Physical offset and keyHash of the last entries of the last index file."""
+    entries = newest_entries(indexes[-1], slot_count, LAST_COUNT) if indexes else ()
+    return frozenset((offset, key_hash) for key_hash, offset, *_ in entries)
+
+
+def newest_entries(file: IndexFile, slot_count: int, count: int) -> list[tuple[int, ...]]:
+    """The last entries of an index file, at most so many; none where it cannot be read."""
+    return entry_ranges(file, slot_count, lambda index_count: [(max(1, index_count - count), index_count)])[0]
+
+
+def entry_ranges(
+    file: IndexFile, slot_count: int, chosen: Callable[[int], list[tuple[int, int]]]
+) -> list[list[tuple[int, ...]]]:
+    """The entries of half-open ranges, which are `chosen` by the indexCount, of an index file; none where it
+    cannot be read."""
+    size = indexfile.ENTRY_SIZE
     try:
-        with FileReader(indexes[-1].location) as reader:
+        with FileReader(file.location) as reader:
             index_count = indexfile.decode_header(reader.read(0, indexfile.INDEX_HEADER_SIZE)).index_count
-            first = max(1, index_count - LAST_COUNT)
-            data = reader.read_upto(
-                indexfile.entry_pos(first, slot_count), indexfile.ENTRY_SIZE * max(0, index_count - first)
-            )
-    except (StoreError, IndexError):
-        return frozenset()
-    whole = data[: len(data) // indexfile.ENTRY_SIZE * indexfile.ENTRY_SIZE]
-    return frozenset(
-        (offset, key_hash) for key_hash, offset, *_ in indexfile.ENTRY.packer().iter_unpack(whole)
-    )
+            parts = [
+                reader.read_upto(indexfile.entry_pos(first, slot_count), size * max(0, end - first))
+                for first, end in chosen(index_count)
+            ]
+    except StoreError:
+        return [[]]
+    unpack = indexfile.ENTRY.packer().iter_unpack
+    return [list(unpack(data[: len(data) // size * size])) for data in parts]
 
 
 def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:
@@ -85,14 +99,11 @@ def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[
     for number, group in groupby(offsets, lambda offset: bisect_right(starts, offset) - 1):
         if number < 0:
             continue
-        try:
-            with FileReader(files[number].location) as reader:
-                for offset in group:
-                    record = _record_at(reader, offset - starts[number])
-                    if record is not None and record.physical_offset == offset:
-                        yield record
-        except StoreError:
-            continue
+        with suppress(StoreError), FileReader(files[number].location) as reader:
+            for offset in group:
+                record = _record_at(reader, offset - starts[number])
+                if record is not None and record.physical_offset == offset:
+                    yield record
 
 
 def _record_at(reader: FileReader, pos: int) -> Record | None:
@@ -123,21 +134,16 @@ def _without_body(read: Callable[[int, int], bytes], pos: int, size: int) -> byt
 
 
 def _has_data(file: MappedFile) -> bool:
-    try:
-        with FileReader(file.location) as reader:
-            return any(reader.read_upto(0, 8))
-    except StoreError:
-        return False
+    with suppress(StoreError), FileReader(file.location) as reader:
+        return any(reader.read_upto(0, 8))
+    return False
 
 
 def _sample_file(file: MappedFile) -> tuple[tuple[Record, ...], bytes]:
-    try:
-        with FileReader(file.location) as reader:
-            walk = _Walk(reader, in_entries=file.in_entries)
-            records = tuple(walk.records())
-            return records, walk.filler
-    except StoreError:
-        return (), b""
+    with suppress(StoreError), FileReader(file.location) as reader:
+        walk = _Walk(reader, in_entries=file.in_entries)
+        return tuple(walk.records()), walk.filler
+    return (), b""
 
 
 class _Walk:
@@ -214,22 +220,13 @@ def lacks_tags(store: Store, file: IndexFile) -> bool:
 
     No more is looked at: brokers change with a restart, and seldom twice within a file.
     """
-    slot_count = store.geometry.slot_count
-    try:
-        with FileReader(file.location) as reader:
-            index_count = indexfile.decode_header(reader.read(0, indexfile.INDEX_HEADER_SIZE)).index_count
-            ends = [
-                reader.read_upto(
-                    indexfile.entry_pos(first, slot_count),
-                    indexfile.ENTRY_SIZE * min(LAST_COUNT, index_count - first),
-                )
-                for first in {1, max(1, index_count - LAST_COUNT)}
-            ]
-    except StoreError:
-        return False
-    for data in ends:
-        whole = data[: len(data) // indexfile.ENTRY_SIZE * indexfile.ENTRY_SIZE]
-        entries = [(offset, key_hash) for key_hash, offset, *_ in indexfile.ENTRY.packer().iter_unpack(whole)]
+
+    def ends(index_count: int) -> list[tuple[int, int]]:
+        firsts = {1, max(1, index_count - LAST_COUNT)}
+        return [(first, min(first + LAST_COUNT, index_count)) for first in firsts]
+
+    for rows in entry_ranges(file, store.geometry.slot_count, ends):
+        entries = [(offset, key_hash) for key_hash, offset, *_ in rows]
         records = list(records_at(store.commitlog.files, sorted({offset for offset, _ in entries})))
         wanted, met = count_tagged(records, entries, store.dialect.property_parser)
         if met < wanted:

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from operator import attrgetter
 
-from rocketfsck.common.wording import count_of
-from rocketfsck.errors import StoreError, demand_lasting
+from rocketfsck.errors import demand_lasting
 from rocketfsck.store.reading import FileReader, PathLike, kinds, os_error_text, unread
 
 layers: dict[str, Layer] = {}
@@ -86,12 +86,7 @@ class LayeredReader(FileReader):
         """Fill all of `view` (writable, contiguous) with the bytes from position `pos` on."""
         target = memoryview(view).cast("B")
         end = pos + len(target)
-        if pos < 0 or end > self.size:
-            raise StoreError(
-                f"has {self.size:,} bytes; a read of {count_of(len(target), 'byte')} goes beyond them",
-                path=self.path,
-                offset=pos,
-            )
+        self.demand_inside(pos, len(target))
         shown = max(min(self._layer.visible_size, end), pos)
         if shown > pos:
             self._lower.read_into(target[: shown - pos], pos)
@@ -166,6 +161,11 @@ class DirectoryEntry:
     allocated_size: int = 0
     detail: str = ""
 
+    @property
+    def facts(self) -> tuple[int, int, int]:
+        """Size, time and allocated size, in the order that a `StoreFile` has them."""
+        return self.size, self.mtime_ns, self.allocated_size
+
 
 def list_local(path: str | os.PathLike[str]) -> list[DirectoryEntry]:
     """All entries of a directory of this machine, sorted by name. Raises StoreError like `list_directory`."""
@@ -174,12 +174,8 @@ def list_local(path: str | os.PathLike[str]) -> list[DirectoryEntry]:
             found = [entry for entry in map(_entry, entries) if entry is not None]
     except (OSError, ValueError) as error:
         raise unread(error, "cannot be listed", path) from error
-    found.sort(key=_name)
+    found.sort(key=attrgetter("name"))
     return found
-
-
-def _name(entry: DirectoryEntry) -> str:
-    return entry.name
 
 
 def _entry(entry: os.DirEntry[str]) -> DirectoryEntry | None:
@@ -193,14 +189,8 @@ def _entry(entry: os.DirEntry[str]) -> DirectoryEntry | None:
         kind = EntryKind.DANGLING if entry.is_symlink() else EntryKind.UNREADABLE
         return DirectoryEntry(entry.name, entry.path, kind, detail=os_error_text(error))
     if stat.S_ISREG(status.st_mode):
-        return DirectoryEntry(
-            entry.name,
-            entry.path,
-            EntryKind.FILE,
-            status.st_size,
-            status.st_mtime_ns,
-            _allocated_size(entry.path, status),
-        )
+        sizes = status.st_size, status.st_mtime_ns, _allocated_size(entry.path, status)
+        return DirectoryEntry(entry.name, entry.path, EntryKind.FILE, *sizes)
     kind = EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.SPECIAL
     return DirectoryEntry(entry.name, entry.path, kind)
 

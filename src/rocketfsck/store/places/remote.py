@@ -16,16 +16,16 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.progress import go_on
 from rocketfsck.store.places import urls
 from rocketfsck.store.places.blocks import shared_blocks
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
+from rocketfsck.store.places.urls import Answer
 from rocketfsck.store.reading import FileReader, PathLike
 
 FLAT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs"})
@@ -62,15 +62,13 @@ def list_remote(url: str) -> list[DirectoryEntry]:
     return entries
 
 
-def _entry(
-    directory: str, name: str, info: Mapping[str, Any], options: urls.StorageOptions
-) -> DirectoryEntry:
+def _entry(parent: str, name: str, info: Mapping[str, Any], options: urls.StorageOptions) -> DirectoryEntry:
     if name in ("", ".", "..") or "/" in name:
         detail = "no file has this name"
-        return DirectoryEntry(name, f"{directory}/{name}", EntryKind.UNREADABLE, detail=detail)
+        return DirectoryEntry(name, f"{parent}/{name}", EntryKind.UNREADABLE, detail=detail)
     if info.get("type") == "directory":
-        return DirectoryEntry(name, f"{directory}/{name}", EntryKind.DIRECTORY)
-    location = _located(f"{directory}/{name}", info, options)
+        return DirectoryEntry(name, f"{parent}/{name}", EntryKind.DIRECTORY)
+    location = _located(f"{parent}/{name}", info, options)
     return DirectoryEntry(name, location, EntryKind.FILE, location.size, location.mtime_ns, location.size)
 
 
@@ -125,9 +123,8 @@ class RemoteTree:
     def _list(self, top: str) -> None:
         options = urls.options_for(top)
         system, base = urls.file_system(top)
-        found = urls.ask(
-            lambda: system.find(base, detail=True, withdirs=False), top, "cannot be listed", options
-        )
+        what = "cannot be listed"
+        found = urls.ask(lambda: system.find(base, detail=True, withdirs=False), top, what, options)
         seen: set[str] = set()
         for name in found:
             if not name.startswith(base + "/"):
@@ -158,13 +155,20 @@ def kind_of(url: str) -> str | None:
     if isinstance(url, urls.Location):
         return "file"
     system, name = urls.file_system(url)
+    info = _if_there(lambda: system.info(name), url, "cannot be examined")
+    if info is None:
+        return None
+    return "directory" if info.get("type") == "directory" else "file"
+
+
+def _if_there(question: Callable[[], Answer], url: str, what: str) -> Answer | None:
+    """What `urls.ask` gives; None where there is no such file."""
     try:
-        info = urls.ask(lambda: system.info(name), url, "cannot be examined", urls.options_for(url))
+        return urls.ask(question, url, what, urls.options_for(url))
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
         raise
-    return "directory" if info.get("type") == "directory" else "file"
 
 
 def status_of(url: str) -> os.stat_result:
@@ -214,11 +218,8 @@ class RemoteFile:
     def _fetch_all(self, start: int, end: int) -> bytes:
         data = urls.ask(lambda: self._fetch(start, end), self.url, options=self._options, offset=start)
         if len(data) != end - start:
-            raise StoreError(
-                f"ended here during reading; the listing says {self.size:,} bytes",
-                path=self.url,
-                offset=start + min(len(data), end - start),
-            )
+            said = f"ended here during reading; the listing says {self.size:,} bytes"
+            raise StoreError(said, path=self.url, offset=start + min(len(data), end - start))
         return data
 
     def _fetch(self, start: int, end: int) -> bytes:
@@ -259,16 +260,11 @@ class RemoteFile:
         """Raises StoreError if what is there now is not what was listed."""
         now, then = _located(self.url, info, self._options), self._location
         if now.size >= 0 and now.size < then.size:
-            raise StoreError(
-                f"has {now.size:,} bytes; the listing says {then.size:,}",
-                path=self.url,
-                offset=start,
-            )
+            said = f"has {now.size:,} bytes; the listing says {then.size:,}"
+            raise StoreError(said, path=self.url, offset=start)
         same_time = not self._exact or not (now.mtime_ns and then.mtime_ns) or now.mtime_ns == then.mtime_ns
-        if now.etag and then.etag:
-            same = now.etag == then.etag
-        else:
-            same = same_time and now.size in (then.size, -1)
+        same_size = now.size in (then.size, -1)
+        same = now.etag == then.etag if now.etag and then.etag else same_time and same_size
         if not same:
             raise self._replaced(start)
 
@@ -285,12 +281,7 @@ def _version(location: urls.Location) -> Hashable:
 def get_remote(url: str, limit: int) -> bytes | None:
     """The first `limit` bytes of a file; None where there is none. Raises StoreError."""
     system, name = urls.file_system(url)
-    try:
-        data: bytes = urls.ask(lambda: system.cat_file(name, end=limit), url, options=urls.options_for(url))
-    except StoreError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return None
-        raise
+    data: bytes | None = _if_there(lambda: system.cat_file(name, end=limit), url, "cannot be read")
     return data
 
 
@@ -347,12 +338,7 @@ class RemoteReader(FileReader):
     def read_into(self, view: memoryview | bytearray, pos: int = 0) -> None:
         """Fill all of `view` (writable, contiguous) with the bytes from position `pos` on."""
         target = memoryview(view).cast("B")
-        if pos < 0 or pos + len(target) > self.size:
-            raise StoreError(
-                f"has {self.size:,} bytes; a read of {count_of(len(target), 'byte')} goes beyond them",
-                path=self.path,
-                offset=pos,
-            )
+        self.demand_inside(pos, len(target))
         go_on()
         continues = pos == self._read_end and pos > 0
         self._read_end = pos + len(target)

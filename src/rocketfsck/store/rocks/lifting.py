@@ -262,14 +262,10 @@ def _with(store: Store, content: _Content, wanted: Sequence[Other]) -> Store:
 
 def _queues_of(spill: spilling.Spill) -> DatabaseQueues:
     bounds = {
-        name: QueueBounds(_pair(queue.least), _pair(queue.greatest), queue.row_count)
+        name: QueueBounds(queue.least, queue.greatest, queue.row_count)
         for name, queue in spill.queues.items()
     }
     return DatabaseQueues(spill.dispatched, bounds)
-
-
-def _pair(bound: spilling.Bound | None) -> tuple[int, int] | None:
-    return None if bound is None else (bound.queue_offset, bound.physical_offset)
 
 
 def _chosen(

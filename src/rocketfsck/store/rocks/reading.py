@@ -207,26 +207,33 @@ def _scratch(other: Other) -> Iterator[Path]:
 
 @contextmanager
 def _child(
-    directory: Path,
-    mode: Mode,
-    families: Collection[str],
-    patience: float,
-    keys: Sequence[str] = ALL_KEYS,
+    directory: Path, mode: Mode, families: Collection[str], patience: float, keys: Sequence[str] = ALL_KEYS
 ) -> Iterator[_Stream]:
     names = [os.fsencode(name) for name in families]
+    with _process(_CHILD, [str(directory), mode, *keys, *names], subprocess.DEVNULL) as (process, output):
+        stream = _Stream(process, output, patience)
+        try:
+            yield stream
+        finally:
+            stream.selector.close()
+
+
+@contextmanager
+def _process(
+    script: Path, words: Sequence[str | bytes], source: int
+) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """A process that runs a script which needs no other module, and its output; it ends with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-P", str(_CHILD), str(directory), mode, *keys, *names],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-P", str(script), *words],
+        stdin=source,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert process.stdout is not None
-    stream = _Stream(process, process.stdout, patience)
     try:
-        yield stream
+        yield process, process.stdout
     finally:
-        stream.selector.close()
         process.kill()
         process.wait()
         process.stdout.close()
@@ -238,7 +245,7 @@ def _batches(stream: _Stream, families: Collection[str]) -> Iterator[Rows]:
         kind, rows, key_size, value_size = child.HEAD.unpack(stream.exactly(child.HEAD.size))
         if max(key_size, value_size) > BATCH_LIMIT:
             raise _ChildError(f"a row of more than {BATCH_LIMIT:,} bytes")
-        if count == 0 and kind != child.ROWS and kind != child.ERROR and (not families or name in families):
+        if count == 0 and kind not in (child.ROWS, child.ERROR) and (not families or name in families):
             yield Rows(name, b"", np.zeros(1, np.int64), b"", np.zeros(1, np.int64))
         if kind == child.END:
             return
@@ -331,25 +338,15 @@ def row_pipe(directory: Path, families: Sequence[str]) -> Iterator[RowPipe]:
     """
     if find_spec("rocksdict") is None:
         raise StoreError(f"writing RocksDB needs rocksdict: {INSTALL}", path=str(directory))
-    process = subprocess.Popen(
-        [sys.executable, "-P", str(Path(rowchild.__file__)), os.path.realpath(directory), *families],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield RowPipe(process.stdin, str(directory), families)
-        process.wait(PIPE_PATIENCE)
-        said = process.stdout.read()
+    words = [os.path.realpath(directory), *families]
+    with _process(Path(rowchild.__file__), words, subprocess.PIPE) as (process, output):
+        assert process.stdin is not None
+        try:
+            yield RowPipe(process.stdin, str(directory), families)
+            process.wait(PIPE_PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise StoreError("RocksDB does not finish", path=str(directory)) from error
+        said = output.read()
         if said != rowchild.OK:
             text = said.decode("utf-8", "replace") or f"status {process.returncode}"
             raise StoreError(f"RocksDB cannot write: {text}", path=str(directory))
-    except subprocess.TimeoutExpired as error:
-        raise StoreError("RocksDB does not finish", path=str(directory)) from error
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()

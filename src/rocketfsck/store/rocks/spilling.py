@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 Name = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """One end of a queue: the queue offset, and the physical offset of its record."""
 
     queue_offset: int
@@ -125,9 +124,8 @@ def spill_units(spill: Spill, directory: Path, file_size: int, names: Collection
     keys = None
     if names is not None and len(names) == 1:
         keys = KeysWith(tuple(rocks.queue_prefix(os.fsencode(topic), queue_id) for topic, queue_id in names))
-    writer = _Writer(
-        spill, directory, consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE), names
-    )
+    size = consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE)
+    writer = _Writer(spill, directory, size, names)
     with named_errors(directory, "cannot be written"), closing(writer):
         for rows in read_rows(spill.database, [DEFAULT], keys=keys):
             if rows.family == DEFAULT:
@@ -244,12 +242,8 @@ class _Writer:
 
     def _write(self, queue: SpilledQueue, place: int, values: np.ndarray[Any, Any]) -> None:
         assert self.times is not None
-        base = place // self.per_file * self.per_file
-        os.pwrite(
-            self._file_of(queue, base),
-            values[:, : consumequeue.UNIT_SIZE].tobytes(),
-            (place - base) * consumequeue.UNIT_SIZE,
-        )
+        base, size = place // self.per_file * self.per_file, consumequeue.UNIT_SIZE
+        os.pwrite(self._file_of(queue, base), values[:, :size].tobytes(), (place - base) * size)
         os.pwrite(self.times, values[:, consumequeue.UNIT_SIZE :].tobytes(), (place - queue.first_place) * 8)
 
     def _file_of(self, queue: SpilledQueue, base: int) -> int:
@@ -275,12 +269,8 @@ class _Writer:
 
 def _is_name(topic: bytes) -> bool:
     """Whether a topic can be a directory's name: no other is a topic, and some lead out of the scratch."""
-    return (
-        0 < len(topic) <= NAME_LIMIT
-        and b"/" not in topic
-        and b"\0" not in topic
-        and topic not in (b".", b"..")
-    )
+    is_part = b"/" not in topic and b"\0" not in topic and topic not in (b".", b"..")
+    return 0 < len(topic) <= NAME_LIMIT and is_part
 
 
 def _runs(rows: Rows) -> Iterator[tuple[int, int, rocks.UnitKey | None]]:
@@ -315,10 +305,8 @@ def _why_odd(rows: Rows, row: int, key: bytes) -> str:
         return str(error)
     if not _is_name(found.topic):
         return "topic: not a name that a topic can have"
-    return (
-        f"value: {count_of(int(rows.value_starts[row + 1] - rows.value_starts[row]), 'byte')}, "
-        f"not {VALUE_SIZE}"
-    )
+    size = int(rows.value_starts[row + 1] - rows.value_starts[row])
+    return f"value: {count_of(size, 'byte')}, not {VALUE_SIZE}"
 
 
 def consume_queues(spill: Spill, file_size: int) -> Iterator[ConsumeQueue]:
@@ -328,9 +316,8 @@ def consume_queues(spill: Spill, file_size: int) -> Iterator[ConsumeQueue]:
         if queue.greatest is not None:
             files = tuple(_files(spill, queue, mtime)) if queue.directory is not None else ()
             location = f"{spill.database.path}/{queue.topic}/{queue.queue_id}"
-            mapped = MappedFileQueue(
-                (location,), consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE), files
-            )
+            size = consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE)
+            mapped = MappedFileQueue((location,), size, files)
             yield ConsumeQueue(queue.topic, queue.queue_id, "file", mapped, None)
 
 
@@ -365,9 +352,7 @@ class LateQueues:
             names = {(late.topic, late.queue_id) for late in map(self._late.pop, places)}
             self._ready |= dict.fromkeys(places)
             spill_units(self.spill, self.directory, self.file_size, names)
-            self._ready |= {
-                found.mapped_files.locations: found
-                for found in consume_queues(self.spill, self.file_size)
-                if (found.topic, found.queue_id) in names
-            }
+            for found in consume_queues(self.spill, self.file_size):
+                if (found.topic, found.queue_id) in names:
+                    self._ready[found.mapped_files.locations] = found
         return self._ready.get(place, queue)
