@@ -163,16 +163,12 @@ class RecordBatch:
 
     def append(self, rows: Rows, keys: Rows, dispatches: Rows) -> None:
         """Append rows, for which there is room; each has its values in the order of the columns."""
-        first, first_key, first_dispatch = int(self.counts[0]), int(self.counts[1]), int(self.counts[3])
-        for name, values in zip(RECORD_DTYPES, zip(*rows, strict=True), strict=False):
-            self.records[name][first : first + len(rows)] = values
-        for name, values in zip(self.keys, zip(*keys, strict=True), strict=False):
-            self.keys[name][first_key : first_key + len(keys)] = values
-        for name, values in zip(self.dispatches, zip(*dispatches, strict=True), strict=False):
-            self.dispatches[name][first_dispatch : first_dispatch + len(dispatches)] = values
-        self.counts[0] = first + len(rows)
-        self.counts[1] = first_key + len(keys)
-        self.counts[3] = first_dispatch + len(dispatches)
+        added = ((0, self.records, rows), (1, self.keys, keys), (3, self.dispatches, dispatches))
+        for place, columns, given in added:
+            first = int(self.counts[place])
+            for column, values in zip(columns.values(), zip(*given, strict=True), strict=False):
+                column[first : first + len(given)] = values
+            self.counts[place] = first + len(given)
 
     def cut(self, row: int) -> None:
         """Leave the records from `row` on out."""
@@ -180,6 +176,12 @@ class RecordBatch:
             key_count = int(self.records["key_start"][row])
             dispatch_count = int(np.searchsorted(self["dispatch_record"], row))
             self.counts[:] = (row, key_count, self.run, dispatch_count)
+
+    @property
+    def capacities(self) -> tuple[int, int, int]:
+        """How many rows of records, keys and dispatches there is room for."""
+        groups = self.records["pos"], self.keys["key_hash"], self.dispatches["dispatch_record"]
+        return len(groups[0]), len(groups[1]), len(groups[2])
 
     @property
     def record_count(self) -> int:
@@ -203,11 +205,8 @@ def new_batch(
     dispatch_capacity: int = DISPATCH_CAPACITY,
 ) -> RecordBatch:
     """An empty batch; a record with more keys or further queues than fit ends the batch before it."""
-    groups = (
-        (RECORD_DTYPES, record_capacity),
-        (KEY_DTYPES, key_capacity),
-        (DISPATCH_DTYPES, dispatch_capacity),
-    )
+    tables = (RECORD_DTYPES, KEY_DTYPES, DISPATCH_DTYPES)
+    groups = tuple(zip(tables, (record_capacity, key_capacity, dispatch_capacity), strict=True))
     arrays = iter(_spread([(kind, count) for kinds, count in groups for kind in kinds.values()]))
     records, keys, dispatches = ({name: next(arrays) for name in kinds} for kinds, _ in groups)
     return RecordBatch(records, keys, dispatches, np.zeros(4, np.int64))
@@ -218,11 +217,8 @@ def batch_for(size: int) -> RecordBatch:
 
     Of a tiny file, the zeros of a whole batch would take longer than its records.
     """
-    return new_batch(
-        min(RECORD_CAPACITY, size // magic.MIN_RECORD_SIZE + 1),
-        min(KEY_CAPACITY, size + 1),
-        min(DISPATCH_CAPACITY, size + 1),
-    )
+    records = min(RECORD_CAPACITY, size // magic.MIN_RECORD_SIZE + 1)
+    return new_batch(records, min(KEY_CAPACITY, size + 1), min(DISPATCH_CAPACITY, size + 1))
 
 
 def _spread(columns: list[tuple[str, int]]) -> list[NDArray[Any]]:

@@ -82,20 +82,13 @@ class LogItem:
 
 def log_item(store: Store, file: MappedFile) -> LogItem:
     """A commit log file of a store."""
-    size = max(store.commitlog.file_size, file.size)
-    return LogItem(
-        file.location, file.start_offset or 0, size, store.dialect.property_parser, file.in_entries
-    )
+    size, parser = max(store.commitlog.file_size, file.size), store.dialect.property_parser
+    return LogItem(file.location, file.start_offset or 0, size, parser, file.in_entries)
 
 
 def log_options(
     store: Store, file: MappedFile, *, read_bodies: bool, index_tags: bool = False
 ) -> ScanOptions:
     """How a commit log file of a store is scanned; with `index_tags` for all that is indexed."""
-    return ScanOptions(
-        read_bodies,
-        store.dialect.property_parser,
-        max(store.commitlog.file_size, file.size),
-        in_entries=file.in_entries,
-        index_tags=index_tags and store.dialect.tag_entries,
-    )
+    options = log_item(store, file).options(file.size, read_bodies=read_bodies)
+    return replace(options, index_tags=index_tags and store.dialect.tag_entries)

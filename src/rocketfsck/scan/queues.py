@@ -46,23 +46,6 @@ def _topic_hash(topic: bytes) -> int:
 class QueueTable:
     """Rows of (topic, queueId) in the order met. `names[row]` gives a row's name back."""
 
-    __slots__ = (
-        "_names",
-        "_rows",
-        "arena",
-        "counts",
-        "max_name_size",
-        "max_queues",
-        "name_pos",
-        "name_size",
-        "parts",
-        "queue_id",
-        "slots",
-        "topic_faults",
-        "topic_hash",
-        "topic_state",
-    )
-
     def __init__(self, *, max_queues: int = MAX_QUEUES, max_name_size: int = MAX_NAME_SIZE) -> None:
         self.max_queues = max_queues
         self.max_name_size = max_name_size
@@ -166,9 +149,8 @@ class QueueTable:
             for column in ROW_COLUMNS:
                 setattr(self, column, _grown(getattr(self, column), capacity))
         if used + name_size + 64 > len(self.arena):  # 64 spare bytes: names are compared in wide pieces
-            self.arena = _grown(
-                self.arena, min(max(2 * len(self.arena), used + name_size + 64), self.max_name_size + 64)
-            )
+            size = max(2 * len(self.arena), used + name_size + 64)
+            self.arena = _grown(self.arena, min(size, self.max_name_size + 64))
         if 2 * (rows + 1) > len(self.slots):
             self._rehash(4 * len(self.slots))
         return True

@@ -24,15 +24,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rocketfsck.scan.columns import DISPATCH_DTYPES, KEY_DTYPES, RECORD_DTYPES, Fault
-from rocketfsck.scan.compiled.text import (
-    ODD,
-    byte_hash,
-    decode_step,
-    is_utf8,
-    parse_decimal,
-    same_bytes,
-    text_hash,
-)
+from rocketfsck.scan.compiled import text
 from rocketfsck.scan.machine.intrinsics import (
     WORD_MASK,
     load_i16,
@@ -62,9 +54,9 @@ _F_NUL, _F_SHAPE = int(Fault.PROPERTY_NUL), int(Fault.PROPERTY_SHAPE)
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80  # of each byte of a word
 
 
-def word(text: str) -> int:
+def word(name: str) -> int:
     """ASCII text as the number that a big-endian load gives."""
-    return int.from_bytes(text.encode(), "big")
+    return int.from_bytes(name.encode(), "big")
 
 
 _W_TAGS, _W_KEYS, _W_DELA, _W_UNIQ_KEY = word("TAGS"), word("KEYS"), word("DELA"), word("UNIQ_KEY")
@@ -80,44 +72,26 @@ def wanted_property(name: int, size: int) -> int:
         word = load_i32(name)
         if word == _W_TAGS:
             return TAGS
-        if word == _W_KEYS:
-            return KEYS
-        return -1
+        return KEYS if word == _W_KEYS else -1
     if size == 8:
         long_word = load_i64(name)
         if long_word == _W_UNIQ_KEY:
             return UNIQ_KEY
-        if long_word == _W_CRC32:
-            return CRC32
-        return -1
+        return CRC32 if long_word == _W_CRC32 else -1
     if size == 5:
-        if load_i32(name) == _W_DELA and load_u8(name + 4) == 0x59:
-            return DELAY
-        return -1
+        return DELAY if load_i32(name) == _W_DELA and load_u8(name + 4) == 0x59 else -1
     if size < 9 or size > 24:
         return -1
+    first = load_i64(name)
     if size == 9:
-        if load_i64(name) == _W_INNER_NU and load_u8(name + 8) == 0x4D:
-            return INNER_NUM
-        return -1
+        return INNER_NUM if first == _W_INNER_NU and load_u8(name + 8) == 0x4D else -1
     if size == 10:
-        if load_i64(name) == _W_INNER_BA and load_i16(name + 8) == _W_SE:
-            return INNER_BASE
+        return INNER_BASE if first == _W_INNER_BA and load_i16(name + 8) == _W_SE else -1
+    if first != _W_INNER_MU:
         return -1
     if size == 20:
-        if (
-            load_i64(name) == _W_INNER_MU
-            and load_i64(name + 8) == _W_LTI_DISP
-            and load_i32(name + 16) == _W_ATCH
-        ):
-            return DISPATCH
-        return -1
-    if (
-        size == 24
-        and load_i64(name) == _W_INNER_MU
-        and load_i64(name + 8) == _W_LTI_QUEU
-        and load_i64(name + 16) == _W_E_OFFSET
-    ):
+        return DISPATCH if load_i64(name + 8) == _W_LTI_DISP and load_i32(name + 16) == _W_ATCH else -1
+    if size == 24 and load_i64(name + 8) == _W_LTI_QUEU and load_i64(name + 16) == _W_E_OFFSET:
         return DISPATCH_OFFSET
     return -1
 
@@ -193,10 +167,6 @@ def find_properties(address: int, size: int, split: bool, found: int) -> int:
     return faults
 
 
-# mypy: disable-error-code="no-any-return, assignment, return-value"
-# (machine integers: what is an int here has 64 bits and no Python type)
-
-
 COUNTS, SLOTS, SLOT_COUNT, NAME_POS, NAME_SIZE, NAME_QUEUE = range(6)
 STATE, TOPIC_FAULTS, TOPIC_HASH = range(6, 9)
 ARENA, ARENA_SIZE, ROW_CAPACITY, MAX_QUEUES, MAX_NAME_SIZE = range(9, 14)
@@ -210,6 +180,13 @@ _F_TOPIC_UTF8 = int(Fault.TOPIC_UTF8)
 _W_SCHEDULE, _W_TOPIC, _W_XXXX = word("SCHEDULE"), word("_TOPIC_X"), word("XXXX")
 
 
+@inlined
+def is_schedule(address: int) -> bool:
+    """Whether the 19 bytes at an address are SCHEDULE_TOPIC_XXXX."""
+    begins = load_i64(address) == _W_SCHEDULE and load_i64(address + 8) == _W_TOPIC
+    return begins and load_u32(address + 15) == _W_XXXX
+
+
 @helper
 def topic_facts(table: int, row: int, address: int, size: int) -> tuple[int, int, int]:
     """(state, faults, hash of the topic and `#`) of a topic; kept in the table's row if there is one."""
@@ -221,16 +198,11 @@ def topic_facts(table: int, row: int, address: int, size: int) -> tuple[int, int
         byte = load_u8(address + index)
         if byte < 0x20 or byte == 0x2F or byte == 0x7F:
             faults |= _F_TOPIC_CHARSET
-    if not is_utf8(address, size):
+    if not text.is_utf8(address, size):
         faults |= _F_TOPIC_CHARSET | _F_TOPIC_UTF8
-    if (
-        size == 19
-        and load_i64(address) == _W_SCHEDULE
-        and load_i64(address + 8) == _W_TOPIC
-        and load_u32(address + 15) == _W_XXXX
-    ):
+    if size == 19 and is_schedule(address):
         state |= IS_SCHEDULE
-    value = (text_hash(address, size, 0) * 31 + 0x23) & WORD_MASK
+    value = (text.text_hash(address, size, 0) * 31 + 0x23) & WORD_MASK
     if row >= 0:
         store_i32(native_i64(table + 8 * TOPIC_FAULTS) + 4 * row, faults)
         store_i32(native_i64(table + 8 * TOPIC_HASH) + 4 * row, value)
@@ -244,7 +216,7 @@ def intern_queue(table: int, address: int, size: int, queue_id: int) -> int:
 
     NO_ROW if the table takes no more; NO_ROOM if it must grow, by a name of counts[2] bytes.
     """
-    value = byte_hash(address, size)
+    value = text.byte_hash(address, size)
     value = ((value ^ (queue_id & WORD_MASK)) * 0x9E3779B1 + size) & WORD_MASK
     value ^= value >> 15
     value = (value * 0x85EBCA77) & WORD_MASK
@@ -260,7 +232,7 @@ def intern_queue(table: int, address: int, size: int, queue_id: int) -> int:
         if (
             native_i32(native_i64(table + 8 * NAME_QUEUE) + 4 * row) == queue_id
             and native_i32(native_i64(table + 8 * NAME_SIZE) + 4 * row) == size
-            and same_bytes(
+            and text.same_bytes(
                 address,
                 native_i64(table + 8 * ARENA) + native_i64(native_i64(table + 8 * NAME_POS) + 8 * row),
                 size,
@@ -295,10 +267,6 @@ def intern_queue(table: int, address: int, size: int, queue_id: int) -> int:
     return rows
 
 
-# mypy: disable-error-code="no-any-return, assignment, return-value"
-# (machine integers: what is an int here has 64 bits and no Python type)
-
-
 COMMA = 0x2C
 SLASH = 0x2F
 MOST = 0x7FFFFFFFFFFFFFFF
@@ -322,12 +290,7 @@ def is_never_multi_dispatched(topic: int, size: int) -> bool:
     first = load_i64(topic)
     if first >> 8 & _SEVEN_BYTES == _W_RETRY or (size >= 8 and first == _W_RMQ_SYS):
         return True
-    return (
-        size >= 19
-        and first == _W_SCHEDULE
-        and load_i64(topic + 8) == _W_TOPIC
-        and load_u32(topic + 15) == _W_XXXX
-    )
+    return size >= 19 and is_schedule(topic)
 
 
 @helper
@@ -372,8 +335,8 @@ def replaced(address: int, size: int, out: int) -> int:
         used = 1
         code = load_u8(address + at)
         if code >= 0x80:
-            code, used = decode_step(address + at, size - at)
-        if code == ODD:
+            code, used = text.decode_step(address + at, size - at)
+        if code == text.ODD:
             store_u8(out + done, 0xEF)
             store_u8(out + done + 1, 0xBF)
             store_u8(out + done + 2, 0xBD)
@@ -420,7 +383,7 @@ def store_dispatches(
     at = 0
     for _ in range(count):
         size = piece_size(offset + at, offsets_size - at)
-        is_number, _number = parse_decimal(offset + at, size, MOST)
+        is_number, _number = text.parse_decimal(offset + at, size, MOST)
         if not is_number:
             return UNUSABLE
         at += size + 1
@@ -431,14 +394,14 @@ def store_dispatches(
     names_end = name + names_size
     for _ in range(count):
         size = piece_size(offset + at, offsets_size - at)
-        _is_number, number = parse_decimal(offset + at, size, MOST)
+        _is_number, number = text.parse_decimal(offset + at, size, MOST)
         at += size + 1
         name_size = piece_size(name, names_end - name)
         if not has_slash(name, name_size):
             number_of_queue = queue_id
             if name_size >= 5 and load_i64(name - 3) & _FIVE_BYTES == _W_LMQ:
                 number_of_queue = 0
-            if is_utf8(name, name_size):
+            if text.is_utf8(name, name_size):
                 found = intern_queue(further.table, name, name_size, number_of_queue)
             else:
                 used = replaced(name, name_size, further.name_room)

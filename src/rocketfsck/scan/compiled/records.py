@@ -19,43 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.columns import (
-    BODY_AT,
-    BODY_CRC_AT,
-    BODY_LENGTH_AT,
-    BORN_HOST_AT,
-    BORN_TIMESTAMP_AT,
-    FLAG_AT,
-    IPV6_GROWTH,
-    MAGIC_CODE_AT,
-    PHYSICAL_OFFSET_AT,
-    PREPARED_OFFSET_AT,
-    QUEUE_ID_AT,
-    QUEUE_OFFSET_AT,
-    RECONSUME_TIMES_AT,
-    STORE_HOST_AT,
-    STORE_TIMESTAMP_AT,
-    SYS_FLAG_AT,
-)
-from rocketfsck.formats.dledger import (
-    ENTRY_HEADER_SIZE,
-    MAGIC_CONFIG_CHANGE,
-    MAGIC_NORMAL,
-)
-from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
+from rocketfsck.formats import columns as fields
+from rocketfsck.formats import dledger, magic
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.magic import (
-    BLANK_HEADER_SIZE,
-    BORN_HOST_V6,
-    IPV6_HOST_SIZE,
-    KNOWN_SYS_FLAGS,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    MAX_TOPIC_SIZE_V2,
-    MIN_RECORD_SIZE,
-    STORE_HOST_V6,
-)
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
 from rocketfsck.scan.columns import (
     DISPATCH_DTYPES,
@@ -66,51 +32,7 @@ from rocketfsck.scan.columns import (
     RecordBatch,
     Trait,
 )
-from rocketfsck.scan.compiled.dispatch import (
-    ARENA,
-    ARENA_SIZE,
-    COUNTS,
-    CRC32,
-    DELAY,
-    DISPATCH,
-    DISPATCH_OFFSET,
-    FOUND_COUNT,
-    INNER_BASE,
-    INNER_NUM,
-    IS_SCHEDULE,
-    KEYS,
-    MAX_NAME_SIZE,
-    MAX_QUEUES,
-    NAME_POS,
-    NAME_QUEUE,
-    NAME_ROOM,
-    NAME_SIZE,
-    NO_ROOM,
-    ROW_CAPACITY,
-    SLOT_COUNT,
-    SLOTS,
-    STATE,
-    TABLE_SIZE,
-    TAGS,
-    TOPIC_FAULTS,
-    TOPIC_HASH,
-    UNIQ_KEY,
-    UNUSABLE,
-    Further,
-    find_properties,
-    intern_queue,
-    store_dispatches,
-    topic_facts,
-)
-from rocketfsck.scan.compiled.text import (
-    all_zero,
-    index_hash,
-    parse_decimal,
-    reversed_digits,
-    signed32,
-    text_hash,
-    word_hash,
-)
+from rocketfsck.scan.compiled import dispatch, text
 from rocketfsck.scan.machine import jit
 from rocketfsck.scan.machine.intrinsics import (
     WORD_MASK,
@@ -132,9 +54,10 @@ from rocketfsck.scan.queues import QueueTable
 
 _T_HASH = 31 * ord("T") + ord("#")
 _TAGS_KIND = KEY_TAGS
+_HEADER = dledger.ENTRY_HEADER_SIZE
 _TABLE_FULL = -100  # in place of a Stop: the queue table must grow
 
-_V1, _V2, _BLANK, _LEAST = MAGIC_V1, MAGIC_V2, MAGIC_BLANK, MIN_RECORD_SIZE
+_V1, _V2, _BLANK, _LEAST = magic.MAGIC_V1, magic.MAGIC_V2, magic.MAGIC_BLANK, magic.MIN_RECORD_SIZE
 _LIMIT, _BATCH_FULL, _NEED_BYTES = int(Stop.LIMIT), int(Stop.BATCH_FULL), int(Stop.NEED_BYTES)
 _AT_BLANK, _AT_ZERO, _BAD_MAGIC = int(Stop.BLANK), int(Stop.ZERO), int(Stop.MAGIC)
 _BAD_SIZE, _BAD_LENGTHS, _BAD_BODY = int(Stop.SIZE), int(Stop.LENGTHS), int(Stop.BODY_LENGTH)
@@ -151,11 +74,8 @@ _F_DELAY, _F_INNER, _F_END = int(Fault.DELAY), int(Fault.INNER_BATCH), int(Fault
 _F_MULTI = int(Fault.MULTI_DISPATCH)
 
 _T_MULTI, _T_INNER, _T_CRC = int(Trait.MULTI_DISPATCH), int(Trait.INNER_BATCH), int(Trait.PROPERTY_CRC)
-_T_TRAILING, _T_SCHEDULE, _T_DELAY = (
-    int(Trait.TRAILING_SEPARATOR),
-    int(Trait.SCHEDULE_TOPIC),
-    int(Trait.DELAY),
-)
+_T_TRAILING, _T_SCHEDULE = int(Trait.TRAILING_SEPARATOR), int(Trait.SCHEDULE_TOPIC)
+_T_DELAY = int(Trait.DELAY)
 _T_UNIQUE, _T_KEYS, _T_PROPERTIES = int(Trait.HAS_UNIQUE_KEY), int(Trait.HAS_KEYS), int(Trait.HAS_PROPERTIES)
 
 # the column's place in the array of addresses
@@ -170,9 +90,9 @@ _STOPS = {int(stop): stop for stop in Stop}
 
 # one scratch array a batch: addresses of the columns, of the queue table, the values found, room for a name
 _TABLE = len(_PLACES)
-_FOUND = _TABLE + TABLE_SIZE
-_NAME = _FOUND + FOUND_COUNT
-_SCRATCH = _NAME + NAME_ROOM // 8
+_FOUND = _TABLE + dispatch.TABLE_SIZE
+_NAME = _FOUND + dispatch.FOUND_COUNT
+_SCRATCH = _NAME + dispatch.NAME_ROOM // 8
 _scratches: dict[int, tuple[weakref.ref[RecordBatch], NDArray[np.int64], int]] = {}
 
 
@@ -182,7 +102,7 @@ def host_value(address: int, growth: int) -> int:
     if growth == 0:
         return load_i64(address)
     value = np.uint64(0xCBF29CE484222325)
-    for index in range(IPV6_HOST_SIZE):
+    for index in range(magic.IPV6_HOST_SIZE):
         value = (value ^ np.uint64(load_u8(address + index))) * np.uint64(0x100000001B3)
     return np.int64(value)
 
@@ -196,23 +116,23 @@ def _port(behind: int) -> int:
 def _parts_of(table: QueueTable) -> NDArray[np.int64]:
     """What `_scan` wants to know of a queue table: addresses of its arrays, and sizes."""
     if table.parts is None:
-        parts = table.parts = np.zeros(TABLE_SIZE, np.int64)
+        parts = table.parts = np.zeros(dispatch.TABLE_SIZE, np.int64)
         for place, array in (
-            (COUNTS, table.counts),
-            (NAME_POS, table.name_pos),
-            (SLOTS, table.slots),
-            (NAME_SIZE, table.name_size),
-            (NAME_QUEUE, table.queue_id),
-            (STATE, table.topic_state),
-            (TOPIC_FAULTS, table.topic_faults),
-            (TOPIC_HASH, table.topic_hash),
-            (ARENA, table.arena),
+            (dispatch.COUNTS, table.counts),
+            (dispatch.NAME_POS, table.name_pos),
+            (dispatch.SLOTS, table.slots),
+            (dispatch.NAME_SIZE, table.name_size),
+            (dispatch.NAME_QUEUE, table.queue_id),
+            (dispatch.STATE, table.topic_state),
+            (dispatch.TOPIC_FAULTS, table.topic_faults),
+            (dispatch.TOPIC_HASH, table.topic_hash),
+            (dispatch.ARENA, table.arena),
         ):
             parts[place] = array.ctypes.data
-        parts[SLOT_COUNT] = len(table.slots)
-        parts[ARENA_SIZE] = len(table.arena)
-        parts[ROW_CAPACITY] = len(table.queue_id)
-        parts[MAX_QUEUES], parts[MAX_NAME_SIZE] = table.limits
+        parts[dispatch.SLOT_COUNT] = len(table.slots)
+        parts[dispatch.ARENA_SIZE] = len(table.arena)
+        parts[dispatch.ROW_CAPACITY] = len(table.queue_id)
+        parts[dispatch.MAX_QUEUES], parts[dispatch.MAX_NAME_SIZE] = table.limits
     return table.parts
 
 
@@ -272,40 +192,40 @@ def _scan(piece: Piece, manner: Manner, room: Room, counts: Longs) -> tuple[int,
         if row >= row_capacity:
             stop = _BATCH_FULL
             break
-        if in_entries and end - pos >= BLANK_HEADER_SIZE:
+        if in_entries and end - pos >= magic.BLANK_HEADER_SIZE:
             entry_magic = load_i32(buffer + pos)
-            entry_size = load_i32(buffer + pos + MAGIC_CODE_AT)
+            entry_size = load_i32(buffer + pos + fields.MAGIC_CODE_AT)
             if entry_size in (_V1, _V2, _BLANK):
                 pass  # a bare record
-            elif entry_magic == ENTRY_BLANK:
+            elif entry_magic == dledger.MAGIC_BLANK:
                 stop = _AT_BLANK
                 break
-            elif entry_magic >= MAGIC_NORMAL and entry_magic <= MAGIC_CONFIG_CHANGE:
-                least = ENTRY_HEADER_SIZE if entry_magic == MAGIC_NORMAL else entry_size
-                if least < ENTRY_HEADER_SIZE or max(least, ENTRY_HEADER_SIZE) > file_size - file_pos - pos:
+            elif entry_magic >= dledger.MAGIC_NORMAL and entry_magic <= dledger.MAGIC_CONFIG_CHANGE:
+                least = _HEADER if entry_magic == dledger.MAGIC_NORMAL else entry_size
+                if least < _HEADER or max(least, _HEADER) > file_size - file_pos - pos:
                     stop = _BAD_SIZE
                     break
                 if end - pos < least:
                     stop = _NEED_BYTES
                     break
                 pos += least
-                if entry_magic != MAGIC_NORMAL:
+                if entry_magic != dledger.MAGIC_NORMAL:
                     first = pos
                     continue
         record = buffer + pos
         left = file_size - file_pos - pos
         given = end - pos
-        if left < BLANK_HEADER_SIZE:
+        if left < magic.BLANK_HEADER_SIZE:
             if given < left:
                 stop = _NEED_BYTES
             else:
-                stop = _AT_ZERO if all_zero(record, given) else _SHORT
+                stop = _AT_ZERO if text.all_zero(record, given) else _SHORT
             break
-        if given < BLANK_HEADER_SIZE:
+        if given < magic.BLANK_HEADER_SIZE:
             stop = _NEED_BYTES
             break
         total_size = load_i32(record)
-        magic_code = load_i32(record + MAGIC_CODE_AT)
+        magic_code = load_i32(record + fields.MAGIC_CODE_AT)
         if magic_code != _V1 and magic_code != _V2:
             if total_size == 0 and magic_code == 0:
                 stop = _AT_ZERO
@@ -321,17 +241,17 @@ def _scan(piece: Piece, manner: Manner, room: Room, counts: Longs) -> tuple[int,
             stop = _NEED_BYTES
             break
         record_end = record + total_size
-        sys_flag = load_i32(record + SYS_FLAG_AT)
+        sys_flag = load_i32(record + fields.SYS_FLAG_AT)
         is_v2 = 1 if magic_code == _V2 else 0
-        born_growth = IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0
-        store_growth = IPV6_GROWTH if sys_flag & STORE_HOST_V6 else 0
+        born_growth = fields.IPV6_GROWTH if sys_flag & magic.BORN_HOST_V6 else 0
+        store_growth = fields.IPV6_GROWTH if sys_flag & magic.STORE_HOST_V6 else 0
         after_born = record + born_growth  # what all places behind bornHost count from
         after_hosts = after_born + store_growth
-        body = after_hosts + BODY_AT
+        body = after_hosts + fields.BODY_AT
         if body + 1 + is_v2 + 2 > record_end:
             stop = _BAD_LENGTHS
             break
-        body_size = load_i32(after_hosts + BODY_LENGTH_AT)
+        body_size = load_i32(after_hosts + fields.BODY_LENGTH_AT)
         body_bytes = max(body_size, 0)
         topic = body + body_bytes + 1 + is_v2
         if topic + 2 > record_end:
@@ -348,43 +268,43 @@ def _scan(piece: Piece, manner: Manner, room: Room, counts: Longs) -> tuple[int,
             stop = _BAD_PROPERTIES if properties_end > record_end else _BAD_LENGTHS
             break
 
-        queue_id = load_i32(record + QUEUE_ID_AT)
-        turned_away = native_i64(native_i64(table + 8 * COUNTS) + 24)
-        queue_row = intern_queue(table, topic, topic_size, queue_id)
-        if queue_row == NO_ROOM:
+        queue_id = load_i32(record + fields.QUEUE_ID_AT)
+        turned_away = native_i64(native_i64(table + 8 * dispatch.COUNTS) + 24)
+        queue_row = dispatch.intern_queue(table, topic, topic_size, queue_id)
+        if queue_row == dispatch.NO_ROOM:
             stop = _TABLE_FULL
             break
         state = 0
         if queue_row >= 0:
-            state = native_i32(native_i64(table + 8 * STATE) + 4 * queue_row)
+            state = native_i32(native_i64(table + 8 * dispatch.STATE) + 4 * queue_row)
         if state != 0:
-            faults = native_i32(native_i64(table + 8 * TOPIC_FAULTS) + 4 * queue_row)
-            topic_hash = native_i32(native_i64(table + 8 * TOPIC_HASH) + 4 * queue_row) & WORD_MASK
+            faults = native_i32(native_i64(table + 8 * dispatch.TOPIC_FAULTS) + 4 * queue_row)
+            topic_hash = native_i32(native_i64(table + 8 * dispatch.TOPIC_HASH) + 4 * queue_row) & WORD_MASK
         else:
-            state, faults, topic_hash = topic_facts(table, queue_row, topic, topic_size)
+            state, faults, topic_hash = dispatch.topic_facts(table, queue_row, topic, topic_size)
 
-        body_crc = load_i32(record + BODY_CRC_AT)
-        queue_offset = load_i64(record + QUEUE_OFFSET_AT)
-        physical_offset = load_i64(record + PHYSICAL_OFFSET_AT)
-        prepared_offset = load_i64(after_hosts + PREPARED_OFFSET_AT)
+        body_crc = load_i32(record + fields.BODY_CRC_AT)
+        queue_offset = load_i64(record + fields.QUEUE_OFFSET_AT)
+        physical_offset = load_i64(record + fields.PHYSICAL_OFFSET_AT)
+        prepared_offset = load_i64(after_hosts + fields.PREPARED_OFFSET_AT)
         found_at = file_pos + pos
         compression = sys_flag >> 8 & 7
         if read_bodies and body_size > 0:
             faults |= _F_BODY_CRC if call_crc(external, body, body_size) & 0x7FFFFFFF != body_crc else 0
         faults |= _F_CRC_NEGATIVE if body_crc < 0 else 0
         faults |= _F_PHYSICAL_OFFSET if physical_offset != base_offset + found_at else 0
-        faults |= _F_SYS_FLAG if sys_flag & ~KNOWN_SYS_FLAGS else 0
+        faults |= _F_SYS_FLAG if sys_flag & ~magic.KNOWN_SYS_FLAGS else 0
         faults |= _F_COMPRESSION if compression > 3 or (compression != 0 and sys_flag & 1 == 0) else 0
-        ports = _port(after_born + STORE_TIMESTAMP_AT) | _port(after_hosts + RECONSUME_TIMES_AT)
+        ports = _port(after_born + fields.STORE_TIMESTAMP_AT) | _port(after_hosts + fields.RECONSUME_TIMES_AT)
         faults |= _F_PORT if ports > 0xFFFF else 0
         faults |= _F_QUEUE_ID if queue_id < 0 else 0
         faults |= _F_QUEUE_OFFSET if queue_offset < 0 else 0
         faults |= _F_PREPARED if prepared_offset < 0 else 0
         faults |= _F_BODY_SIZE if body_size < 0 else 0
         faults |= _F_PROPERTIES_SIZE if properties_size < 0 else 0
-        faults |= _F_TOPIC_SIZE if is_v2 and topic_size > MAX_TOPIC_SIZE_V2 else 0
-        faults |= _F_END if found_at + total_size > file_size - BLANK_HEADER_SIZE else 0
-        traits = _T_SCHEDULE if state & IS_SCHEDULE else 0
+        faults |= _F_TOPIC_SIZE if is_v2 and topic_size > magic.MAX_TOPIC_SIZE_V2 else 0
+        faults |= _F_END if found_at + total_size > file_size - magic.BLANK_HEADER_SIZE else 0
+        traits = _T_SCHEDULE if state & dispatch.IS_SCHEDULE else 0
 
         tags_code = 0
         delay_level = 0
@@ -392,101 +312,93 @@ def _scan(piece: Piece, manner: Manner, room: Room, counts: Longs) -> tuple[int,
         inner_base = queue_offset
         first_key = key_row
         first_dispatch = dispatch_row
-        has_room = True
         if properties_size > 0:
             traits |= _T_PROPERTIES
-            for index in range(FOUND_COUNT):
+            for index in range(dispatch.FOUND_COUNT):
                 store_i64(found + 8 * index, 0)
-            faults |= find_properties(properties, properties_size, split, found)
+            faults |= dispatch.find_properties(properties, properties_size, split, found)
             traits |= _T_TRAILING if load_u8(record_end - 1) == 2 else 0
-            span = native_i64(found + 8 * TAGS)
+            span = native_i64(found + 8 * dispatch.TAGS)
             if span != 0:
-                tags_code = signed32(text_hash(properties + (span >> 32), span & WORD_MASK, 0))
-            span = native_i64(found + 8 * UNIQ_KEY)
+                tags_code = text.signed32(text.text_hash(properties + (span >> 32), span & WORD_MASK, 0))
+            span = native_i64(found + 8 * dispatch.UNIQ_KEY)
             if span != 0:
                 traits |= _T_UNIQUE
                 if key_row < key_capacity:
                     at = properties + (span >> 32)
                     size = span & WORD_MASK
-                    value = index_hash(text_hash(at, size, topic_hash))
+                    value = text.index_hash(text.text_hash(at, size, topic_hash))
                     store_key(columns, key_row, (value, row, file_pos + at - buffer, size, 0))
-                else:
-                    has_room = False
                 key_row += 1
-            span = native_i64(found + 8 * KEYS)
+            span = native_i64(found + 8 * dispatch.KEYS)
             if span != 0:
                 traits |= _T_KEYS
                 at = properties + (span >> 32)
                 keys_end = at + (span & WORD_MASK)
                 while at < keys_end:
-                    size, value = word_hash(at, keys_end, topic_hash)
+                    size, value = text.word_hash(at, keys_end, topic_hash)
                     if size > 0:
                         if key_row < key_capacity:
-                            value = index_hash(value)
+                            value = text.index_hash(value)
                             store_key(columns, key_row, (value, row, file_pos + at - buffer, size, 1))
-                        else:
-                            has_room = False
                         key_row += 1
                     at += size + 1
-            span = native_i64(found + 8 * TAGS)
+            span = native_i64(found + 8 * dispatch.TAGS)
             if index_tags and span & WORD_MASK != 0:
                 if key_row < key_capacity:
                     at = properties + (span >> 32)
                     size = span & WORD_MASK
                     # "T#" comes behind the "topic#" of other keys
-                    value = index_hash(text_hash(at, size, (topic_hash * 31**2 + _T_HASH) & WORD_MASK))
+                    begun = (topic_hash * 31**2 + _T_HASH) & WORD_MASK
+                    value = text.index_hash(text.text_hash(at, size, begun))
                     store_key(columns, key_row, (value, row, file_pos + at - buffer, size, _TAGS_KIND))
-                else:
-                    has_room = False
                 key_row += 1
-            span = native_i64(found + 8 * DELAY)
+            span = native_i64(found + 8 * dispatch.DELAY)
             if span != 0:
                 traits |= _T_DELAY
-                is_number, delay_level = parse_decimal(
-                    properties + (span >> 32), span & WORD_MASK, 0x7FFFFFFF
-                )
-                faults |= _F_DELAY if not is_number and state & IS_SCHEDULE else 0
-            span = native_i64(found + 8 * INNER_NUM)
-            other = native_i64(found + 8 * INNER_BASE)
+                at = properties + (span >> 32)
+                is_number, delay_level = text.parse_decimal(at, span & WORD_MASK, 0x7FFFFFFF)
+                faults |= _F_DELAY if not is_number and state & dispatch.IS_SCHEDULE else 0
+            span = native_i64(found + 8 * dispatch.INNER_NUM)
+            other = native_i64(found + 8 * dispatch.INNER_BASE)
             if span != 0 and other != 0:
                 traits |= _T_INNER
-                is_count, number = parse_decimal(properties + (span >> 32), span & WORD_MASK, 0x7FFF)
-                is_base, base = parse_decimal(
-                    properties + (other >> 32), other & WORD_MASK, 0x7FFFFFFFFFFFFFFF
-                )
+                is_count, number = text.parse_decimal(properties + (span >> 32), span & WORD_MASK, 0x7FFF)
+                at = properties + (other >> 32)
+                is_base, base = text.parse_decimal(at, other & WORD_MASK, dispatch.MOST)
                 if is_count and is_base:
                     batch_size = number
                     inner_base = base
                 faults |= _F_INNER if not is_count or not is_base or base != queue_offset else 0
-            span = native_i64(found + 8 * DISPATCH)
-            other = native_i64(found + 8 * DISPATCH_OFFSET)
+            span = native_i64(found + 8 * dispatch.DISPATCH)
+            other = native_i64(found + 8 * dispatch.DISPATCH_OFFSET)
             if span != 0 and other != 0:
                 traits |= _T_MULTI
-                next_row = store_dispatches(
-                    Further(table, columns, row, dispatch_row, dispatch_capacity, found + 8 * FOUND_COUNT),
+                name_room = found + 8 * dispatch.FOUND_COUNT
+                next_row = dispatch.store_dispatches(
+                    dispatch.Further(table, columns, row, dispatch_row, dispatch_capacity, name_room),
                     (topic, topic_size, queue_id),
                     (properties + (span >> 32), span & WORD_MASK),
                     (properties + (other >> 32), other & WORD_MASK),
                 )
-                if next_row == NO_ROOM:
-                    store_i64(native_i64(table + 8 * COUNTS) + 24, turned_away)
+                if next_row == dispatch.NO_ROOM:
+                    store_i64(native_i64(table + 8 * dispatch.COUNTS) + 24, turned_away)
                     key_row = first_key
                     stop = _TABLE_FULL
                     break
-                if next_row == UNUSABLE:
+                if next_row == dispatch.UNUSABLE:
                     faults |= _F_MULTI
                 else:
                     dispatch_row = next_row
-                    has_room = has_room and dispatch_row <= dispatch_capacity
-            span = native_i64(found + 8 * CRC32)
+            span = native_i64(found + 8 * dispatch.CRC32)
             if span != 0:
                 traits |= _T_CRC
                 if read_bodies:
                     covered = total_size - PROPERTY_CRC_SIZE
                     value = call_crc(external, record, covered) & 0x7FFFFFFF
-                    right = span & WORD_MASK == 10 and reversed_digits(value, properties + (span >> 32))
+                    right = span & WORD_MASK == 10 and text.reversed_digits(value, properties + (span >> 32))
                     faults |= 0 if right else _F_PROPERTY_CRC
-            if not has_room:
+            if key_row > key_capacity or dispatch_row > dispatch_capacity:
                 key_row = first_key
                 dispatch_row = first_dispatch
                 stop = _BATCH_FULL
@@ -501,15 +413,15 @@ def _scan(piece: Piece, manner: Manner, room: Room, counts: Longs) -> tuple[int,
                 magic_code,
                 body_crc,
                 queue_id,
-                load_i32(record + FLAG_AT),
+                load_i32(record + fields.FLAG_AT),
                 queue_offset,
                 physical_offset,
                 sys_flag,
-                load_i64(record + BORN_TIMESTAMP_AT),
-                load_i64(after_born + STORE_TIMESTAMP_AT),
-                host_value(record + BORN_HOST_AT, born_growth),
-                host_value(after_born + STORE_HOST_AT, store_growth),
-                load_i32(after_hosts + RECONSUME_TIMES_AT),
+                load_i64(record + fields.BORN_TIMESTAMP_AT),
+                load_i64(after_born + fields.STORE_TIMESTAMP_AT),
+                host_value(record + fields.BORN_HOST_AT, born_growth),
+                host_value(after_born + fields.STORE_HOST_AT, store_growth),
+                load_i32(after_hosts + fields.RECONSUME_TIMES_AT),
                 prepared_offset,
                 file_pos + body - buffer,
                 body_size,
@@ -569,21 +481,9 @@ def scan_records(
             "without compiled code"
         )
     scratch, address = _scratch_of(batch)
-    manner = Manner(
-        options.property_parser == "split",
-        options.read_bodies,
-        options.in_entries,
-        options.index_tags,
-        external,
-    )
-    room = Room(
-        address,
-        address + 8 * _TABLE,
-        address + 8 * _FOUND,
-        len(batch.records["pos"]),
-        len(batch.keys["key_hash"]),
-        len(batch.dispatches["dispatch_record"]),
-    )
+    is_split = options.property_parser == "split"
+    manner = Manner(is_split, options.read_bodies, options.in_entries, options.index_tags, external)
+    room = Room(address, address + 8 * _TABLE, address + 8 * _FOUND, *batch.capacities)
     while True:
         scratch[_TABLE:_FOUND] = _parts_of(table)
         piece = Piece(buffer.ctypes.data, start, end, file_pos, base_offset, file_size)
@@ -602,10 +502,6 @@ def _scratch_of(batch: RecordBatch) -> tuple[NDArray[np.int64], int]:
     scratch = np.zeros(_SCRATCH, np.int64)
     for name, column in (batch.records | batch.keys | batch.dispatches).items():
         scratch[_PLACES[name]] = column.ctypes.data
-    gone = weakref.ref(batch, lambda _: _drop(number))
+    gone = weakref.ref(batch, lambda _: _scratches.pop(number, None))
     _scratches[number] = (gone, scratch, scratch.ctypes.data)
     return scratch, scratch.ctypes.data
-
-
-def _drop(number: int) -> None:
-    _scratches.pop(number, None)

@@ -19,7 +19,7 @@ has no room included. `open_rows[code]` is where the last row of a code went.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Annotated, Any, Protocol
 
@@ -31,16 +31,7 @@ from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted, in_form
 
-CODE, QUEUE, ROW, OFFSET, END, NUMBER, NUMBER_END, FOUND, EXPECTED, COUNT = range(10)
-MISMATCH_WIDTH = 10
-
-ENTRY_MISSING = 0
-ENTRY_WITHOUT_RECORD = 1
-HASH = 2
-TIME_DIFF = 3
-DUPLICATE = 4
-EXTRA = 5
-ENTRY_ORDER = 6
+ENTRY_MISSING, ENTRY_WITHOUT_RECORD, HASH, TIME_DIFF, DUPLICATE, EXTRA, ENTRY_ORDER = range(7)
 ENTRY_CODES = 7
 
 FAR = 1 << 62
@@ -193,10 +184,8 @@ def join_entry_rows(
                 expected = key_hash[start + k]
                 number = r
                 number_end = r + 1
-            elif (
-                keys - tagged[r] == 0 and progress[7] == r
-            ):  # nothing to miss: no end of a run of missing ones
-                progress[7] = r + 1
+            elif keys - tagged[r] == 0 and progress[7] == r:
+                progress[7] = r + 1  # nothing to miss: no end of a run of missing ones
             r += 1
             k = 0
             j = 0
@@ -208,11 +197,8 @@ def join_entry_rows(
                 merges = merges and (progress[7] == number or progress[7] == number_end)
                 progress[7] = number_end
             elif code == TIME_DIFF:
-                merges = (
-                    merges
-                    and out[o, 6] == number
-                    and int(out[o, 7]) - int(out[o, 8]) == int(found) - int(expected)
-                )
+                difference = int(found) - int(expected)
+                merges = merges and out[o, 6] == number and int(out[o, 7]) - int(out[o, 8]) == difference
             else:
                 merges = merges and code != HASH and out[o, 6] == number
             if merges:
@@ -265,75 +251,19 @@ class Mismatches:
     `count` how many neighbours this row stands for.
     """
 
-    rows: Longs
+    code: Longs
+    queue: Longs
+    row: Longs
+    offset: Longs
+    end: Longs
+    number: Longs
+    number_end: Longs
+    found: Longs
+    expected: Longs
+    count: Longs
 
     def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def code(self) -> Longs:
-        return self.rows[:, CODE]
-
-    @property
-    def queue(self) -> Longs:
-        return self.rows[:, QUEUE]
-
-    @property
-    def row(self) -> Longs:
-        return self.rows[:, ROW]
-
-    @property
-    def offset(self) -> Longs:
-        return self.rows[:, OFFSET]
-
-    @property
-    def end(self) -> Longs:
-        return self.rows[:, END]
-
-    @property
-    def number(self) -> Longs:
-        return self.rows[:, NUMBER]
-
-    @property
-    def number_end(self) -> Longs:
-        return self.rows[:, NUMBER_END]
-
-    @property
-    def found(self) -> Longs:
-        return self.rows[:, FOUND]
-
-    @property
-    def expected(self) -> Longs:
-        return self.rows[:, EXPECTED]
-
-    @property
-    def count(self) -> Longs:
-        return self.rows[:, COUNT]
-
-
-class Output:
-    """Where a kernel writes mismatches, and the counts over all calls."""
-
-    def __init__(self, code_count: int, limit: int) -> None:
-        self.out = np.zeros((limit, MISMATCH_WIDTH), np.int64)
-        self.state = np.zeros(1 + code_count, np.int64)
-        self.open_rows = np.full(code_count, -1, np.int32)
-
-    def begin(self) -> None:
-        self.state[0] = 0
-
-    def taken(self) -> Mismatches:
-        return Mismatches(self.out[: int(self.state[0])])
-
-    def count(self, code: int) -> int:
-        return int(self.state[1 + code])
-
-
-def int64_columns(compiled: bool, *columns: NDArray[Any]) -> list[Any]:
-    """As int64 arrays for compiled code, as lists (quicker to index, exact numbers) for plain."""
-    if compiled:
-        return [np.ascontiguousarray(column, np.int64) for column in columns]
-    return [column.tolist() for column in columns]
+        return len(self.code)
 
 
 class EntryCode(IntEnum):
@@ -384,9 +314,8 @@ def put_rows(
     chosen = np.flatnonzero(inside)
     rows = room[: len(chosen)]
     rows[:, 0] = chosen + number
-    rows[:, 1] = offset[chosen]
-    rows[:, 2] = key_hash[chosen]
-    rows[:, 3] = time_diff[chosen]
+    for place, column in enumerate((offset, key_hash, time_diff), 1):
+        rows[:, place] = column[chosen]
     rows[:, 4] = begin_timestamp
     return rows
 
@@ -410,7 +339,10 @@ class EntryJoin:
         self._entries: Longs = np.zeros((ENTRY_WINDOW, 5), np.int64)
         self._progress = np.zeros(8, np.int64)
         self._progress[5] = 1
-        self._output = Output(ENTRY_CODES, limit)
+        # where the loop writes mismatches, and the counts over all calls
+        self._out = np.zeros((limit, len(fields(Mismatches))), np.int64)
+        self._state = np.zeros(1 + ENTRY_CODES, np.int64)
+        self._open_rows = np.full(ENTRY_CODES, -1, np.int32)
         self.tagged: Flags = np.zeros(0, np.bool_)
         self.untagged: Flags = self.tagged
 
@@ -422,37 +354,30 @@ class EntryJoin:
         """
         rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
         self.tagged = has_tag_key(batch) & ~rolled_back
-        self._merge(
-            batch["pos"] + base_offset,
-            batch["store_timestamp"],
-            batch["queue_index"],
-            batch["key_start"],
-            np.where(rolled_back, 0, batch["key_count"]),
-            batch["key_hash"],
-            self.tagged,
-        )
-        return self._output.taken()
+        counts = np.where(rolled_back, 0, batch["key_count"])
+        columns = (batch[name] for name in ("store_timestamp", "queue_index", "key_start"))
+        return self._merge(batch["pos"] + base_offset, *columns, counts, batch["key_hash"], self.tagged)
 
     def finish(self) -> Mismatches:
         """Entries that are left: they point beyond the last record."""
         one = np.zeros(1, np.int64)
-        self._merge(one + LAST_OFFSET, one, one - 1, one, one, np.zeros(0, np.int32), one)
-        return self._output.taken()
+        return self._merge(one + LAST_OFFSET, one, one - 1, one, one, np.zeros(0, np.int32), one)
 
-    def _merge(self, *columns: NDArray[Any]) -> None:
+    def _merge(self, *columns: NDArray[Any]) -> Mismatches:
         """Run the loop over these columns of records, as often as entries run out."""
-        kernel = in_form(join_entry_rows, self._compiled)
-        progress, output = self._progress, self._output
-        given = int64_columns(self._compiled, *columns)
+        kernel, progress = in_form(join_entry_rows, self._compiled), self._progress
+        given: list[Any] = [np.ascontiguousarray(column, np.int64) for column in columns]
+        if not self._compiled:
+            given = [column.tolist() for column in given]  # quicker to index, and exact
         untagged = np.zeros(len(columns[0]), np.int64)
-        output.begin()
+        output = self._out, self._state, self._open_rows
         progress[:3] = 0
         progress[7] = -1
-        while not kernel(
-            progress, *given, untagged, self._entries, output.out, output.state, output.open_rows
-        ):
+        self._state[0] = 0
+        while not kernel(progress, *given, untagged, self._entries, *output):
             self._refill()
         self.untagged = untagged.astype(np.bool_)
+        return Mismatches(*self._out[: int(self._state[0])].T)
 
     def _refill(self) -> None:
         low, high = int(self._progress[3]), int(self._progress[4])
@@ -466,4 +391,4 @@ class EntryJoin:
 
     def count(self, code: EntryCode) -> int:
         """How many mismatches of a kind there were in all calls."""
-        return self._output.count(code)
+        return int(self._state[1 + code])

@@ -48,8 +48,6 @@ class IndexReplay:
     """The table of slots while `entry_count` entries or so are put. `heads[slot]` is the newest entry of the
     slot, 0 for none."""
 
-    __slots__ = ("_factor", "_out", "_scratch", "_state", "compiled", "heads", "limit", "slot_count")
-
     def __init__(self, slot_count: int, *, entry_count: int = 0, limit: int = LINK_LIMIT) -> None:
         if not 0 < slot_count < 1 << 31:
             raise ValueError(f"{slot_count} slots")
@@ -57,9 +55,8 @@ class IndexReplay:
         self.compiled = compiled_wanted(ENTRY_SIZE * entry_count)
         self.limit = limit
         self.heads: NDArray[np.int32] = np.empty(slot_count, np.int32)
-        self.heads.fill(
-            0
-        )  # not np.zeros: only what np.empty gives lies in huge pages, and it is read at random
+        # not np.zeros: only what np.empty gives lies in huge pages, and it is read at random
+        self.heads.fill(0)
         self._out = np.zeros((limit, 4), np.int64)
         # rows, further, flags, least and most offset, last offset
         self._state = np.array([0, 0, 0, MOST, LEAST, -1], np.int64)
@@ -114,12 +111,8 @@ class IndexReplay:
     def first_wrong_slot(self, slots: NDArray[np.uint8], first: int) -> int:
         """The number of the first of these slots, the file's bytes, that is not the head; -1 for none."""
         count = slots.size // SLOT_SIZE
-        if (
-            slots.size % SLOT_SIZE
-            or first < 0
-            or first + count > self.slot_count
-            or not slots.flags.c_contiguous
-        ):
+        fits = slots.size % SLOT_SIZE == 0 and first >= 0 and first + count <= self.slot_count
+        if not fits or not slots.flags.c_contiguous:
             raise ValueError(f"{slots.size} bytes of slots from {first} on")
         if self.compiled:
             from rocketfsck.scan.compiled import index as kernels
@@ -132,18 +125,10 @@ class IndexReplay:
     def _put_compiled(self, entries: NDArray[np.uint8], count: int, first: int) -> None:
         from rocketfsck.scan.compiled import index as kernels
 
-        kernels.replay(
-            entries.ctypes.data,
-            count,
-            first,
-            self.slot_count,
-            self._factor,
-            self.heads.ctypes.data,
-            self._out.ctypes.data,
-            self.limit,
-            self._state.ctypes.data,
-            self._scratch.ctypes.data,
-        )
+        arrays = (entries, self.heads, self._out, self._state, self._scratch)
+        given, heads, out, state, scratch = (array.ctypes.data for array in arrays)
+        numbers = (count, first, self.slot_count, self._factor)
+        kernels.replay(given, *numbers, heads, out, self.limit, state, scratch)
 
     def _put_plain(self, entries: NDArray[Any], first: int) -> None:
         state = self._state

@@ -92,18 +92,10 @@ def append_large_record(
     """Append the record to `batch` as `plain.scan_records` would; False if the batch has no room for it."""
     row, first_key = int(batch.counts[0]), int(batch.counts[1])
     compact = np.frombuffer(record.compact, np.uint8)
-    plain.scan_records(
-        compact,
-        0,
-        len(compact),
-        record.pos,
-        base_offset,
-        file_size,
-        # a record as short as a head is whole in `compact`, with its body
-        replace(options, read_bodies=options.read_bodies and not record.body_size, in_entries=False),
-        batch,
-        table,
-    )
+    # a record as short as a head is whole in `compact`, with its body
+    asked = replace(options, read_bodies=options.read_bodies and not record.body_size, in_entries=False)
+    place = (0, len(compact), record.pos, base_offset, file_size)
+    plain.scan_records(compact, *place, asked, batch, table)
     if int(batch.counts[0]) == row:
         return False
     columns = batch.records

@@ -14,7 +14,7 @@ State is a few numbers a queue in NumPy arrays; per record only vector operation
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -59,23 +59,21 @@ class QueueRows:
         return flags
 
 
+_NONE: Longs = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True, eq=False)
 class QueueTracker:
     """For each row of a QueueTable: first and next queueOffset, where the first is, how many records."""
 
-    __slots__ = ("count", "first", "first_physical", "following")
-
-    def __init__(self) -> None:
-        self.first: Longs = np.zeros(0, np.int64)
-        self.following: Longs = np.zeros(0, np.int64)
-        self.count: Longs = np.zeros(0, np.int64)
-        self.first_physical: Longs = np.zeros(0, np.int64)
+    first: Longs = field(default_factory=lambda: _NONE)
+    following: Longs = field(default_factory=lambda: _NONE)
+    count: Longs = field(default_factory=lambda: _NONE)
+    first_physical: Longs = field(default_factory=lambda: _NONE)
 
     def copy(self) -> QueueTracker:
         """The same state, which changes no more with this one."""
-        other = QueueTracker()
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name).copy())
-        return other
+        return QueueTracker(*(getattr(self, name).copy() for name in self.__slots__))
 
     def look_at(self, batch: RecordBatch, queue_count: int) -> QueueRows:
         """`look` at the records of a batch that go into a queue: normal and committed ones."""
@@ -116,12 +114,13 @@ class QueueTracker:
         self.count[heads] += last - first + 1
 
     def _grow(self, queue_count: int) -> None:
-        if queue_count > len(self.first):
-            size = max(queue_count, 2 * len(self.first), 64)
-            self.first = _widened(self.first, size, UNKNOWN)
-            self.following = _widened(self.following, size, UNKNOWN)
-            self.count = _widened(self.count, size, 0)
-            self.first_physical = _widened(self.first_physical, size, UNKNOWN)
+        known = len(self.first)
+        if queue_count > known:
+            size = max(queue_count, 2 * known, 64)
+            for name in self.__slots__:
+                wider = np.full(size, 0 if name == "count" else UNKNOWN, np.int64)
+                wider[:known] = getattr(self, name)
+                setattr(self, name, wider)
 
 
 def believable(timestamps: Longs) -> Longs:
@@ -177,12 +176,7 @@ def find_stale_row(
     return row
 
 
-def _widened(column: Longs, size: int, value: int) -> Longs:
-    wider = np.full(size, value, np.int64)
-    wider[: len(column)] = column
-    return wider
-
-
+@dataclass(slots=True, eq=False)
 class LiveScan:
     """One walk over a log file that yields its live records; `end_pos` grows with it.
 
@@ -190,31 +184,20 @@ class LiveScan:
     stale tail begins, if one does; `damaged` says whether bytes that are not a record lie before live ones.
     """
 
-    __slots__ = ("_gap_pos", "_newest", "_recent", "_tracker", "damaged", "end_pos", "stale_pos")
-
-    def __init__(self) -> None:
-        self.end_pos = 0
-        self.stale_pos: int | None = None
-        self.damaged = False
-        self._gap_pos: int | None = None
-        self._tracker = QueueTracker()
-        self._newest: int | None = None
-        self._recent: list[int] = []
+    end_pos: int = 0
+    stale_pos: int | None = None
+    damaged: bool = False
+    _gap_pos: int | None = None
+    _tracker: QueueTracker = field(default_factory=QueueTracker)
+    _newest: int | None = None
+    _recent: list[int] = field(default_factory=list)
 
     def copy(self) -> LiveScan:
         """The same state, for a walk that continues from the end of the last batch."""
-        other = LiveScan()
-        other.end_pos, other.stale_pos, other.damaged = self.end_pos, self.stale_pos, self.damaged
-        other._gap_pos, other._newest, other._recent = self._gap_pos, self._newest, self._recent
-        other._tracker = self._tracker.copy()
-        return other
+        return replace(self, _tracker=self._tracker.copy())
 
     def batches(
-        self,
-        reader: FileReader,
-        base_offset: int,
-        options: ScanOptions,
-        table: QueueTable,
+        self, reader: FileReader, base_offset: int, options: ScanOptions, table: QueueTable
     ) -> Iterator[RecordBatch]:
         """Yield the batches of the file (`scan.log.tiling.scan_log_file`), cut where a stale tail begins.
 

@@ -67,19 +67,10 @@ class Reason(StrEnum):
     GARBAGE = "garbage"  # bytes behind zeros that start no record
 
 
-REASON_OF_STOP = {
-    Stop.LIMIT: Reason.END,
-    Stop.NEED_BYTES: Reason.CUT,
-    Stop.BLANK: Reason.BLANK,
-    Stop.ZERO: Reason.ZERO,
-    Stop.MAGIC: Reason.MAGIC,
-    Stop.SIZE: Reason.SIZE,
-    Stop.LENGTHS: Reason.LENGTHS,
-    Stop.BODY_LENGTH: Reason.BODY_LENGTH,
-    Stop.TOPIC_LENGTH: Reason.TOPIC_LENGTH,
-    Stop.PROPERTIES_LENGTH: Reason.PROPERTIES_LENGTH,
-    Stop.SHORT: Reason.SHORT,
+REASON_OF_STOP = {Stop.LIMIT: Reason.END, Stop.NEED_BYTES: Reason.CUT} | {
+    stop: Reason[stop.name] for stop in Stop if stop.name in Reason.__members__
 }
+"""The others have the same names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +180,7 @@ def _field(buffer: dtypes.Bytes, index: dtypes.Longs, pos: int, dtype: str) -> d
 _HEAD = struct.Struct(">ii")
 _LONG = struct.Struct(">q")
 _ZERO_BLOCK = 1 << 18
-_MAGIC_BYTES = tuple(_HEAD.pack(0, magic)[4:] for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
+_MAGIC_BYTES = tuple(_HEAD.pack(0, magic)[4:] for magic in _CODES)
 
 
 class Ground:
@@ -310,26 +301,17 @@ class Ground:
         window = self.window
         window.move_to(pos)
         while True:
+            given = window.start, window.end, window.file_pos
             index = find_candidate(
-                window.buffer,
-                window.start,
-                window.end,
-                window.file_pos,
-                self.base_offset,
-                other_base,
-                self.file_size,
-                self.size,
+                window.buffer, *given, self.base_offset, other_base, self.file_size, self.size
             )
             if index >= 0:
                 window.start = index
                 if self._continues(window.file_pos + index, other_base):
                     found = window.file_pos + index
-                    lead = (
-                        dledger.ENTRY_HEADER_SIZE
-                        if self.in_entries and found - dledger.ENTRY_HEADER_SIZE >= pos
-                        else 0
-                    )
-                    return found - lead if lead and self._continues(found - lead, other_base) else found
+                    entry = found - dledger.ENTRY_HEADER_SIZE
+                    is_framed = self.in_entries and entry >= pos and self._continues(entry, other_base)
+                    return entry if is_framed else found
                 window.start = index + 1
                 continue
             is_zero = nonzero_index(window.buffer, window.start, window.end) == window.end
@@ -363,10 +345,10 @@ class Ground:
         total_size, magic_code = _HEAD.unpack_from(head)
         if magic_code == MAGIC_BLANK:
             return total_size in (self.size - pos, self.file_size - pos)
-        if len(head) < columns.HEADER_SIZE or _LONG.unpack_from(head, columns.PHYSICAL_OFFSET_AT)[0] not in (
-            self.base_offset + pos,
-            other_base + pos,
-        ):
+        places = (self.base_offset + pos, other_base + pos)
+        if len(head) < columns.HEADER_SIZE:
+            return False
+        if _LONG.unpack_from(head, columns.PHYSICAL_OFFSET_AT)[0] not in places:
             return False
         return not isinstance(read_large_record(self.reader, pos, self.file_size), Stop)
 

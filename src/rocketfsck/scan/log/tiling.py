@@ -20,13 +20,10 @@ still looked for. Reference 2.8, 2.15, 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Generator
 
 from rocketfsck.common.budget import current
+from rocketfsck.formats.dtypes import Bytes
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.progress import moved_to
 from rocketfsck.scan.columns import RecordBatch, batch_for
@@ -46,21 +43,10 @@ SIZE_SIZE = 4
 """The totalSize in front of a record."""
 
 
-class RecordScanner(Protocol):
-    """What `plain.scan_records` and the compiled kernel of the same name are."""
-
-    def __call__(
-        self,
-        buffer: NDArray[np.uint8],
-        start: int,
-        end: int,
-        file_pos: int,
-        base_offset: int,
-        file_size: int,
-        options: ScanOptions,
-        batch: RecordBatch,
-        table: QueueTable,
-    ) -> tuple[int, Stop]: ...
+RecordScanner = Callable[
+    [Bytes, int, int, int, int, int, ScanOptions, RecordBatch, QueueTable], tuple[int, Stop]
+]
+"""What `plain.scan_records` and the compiled kernel of the same name are."""
 
 
 def scan_log_file(
@@ -96,9 +82,7 @@ def scan_log_file(
             count, stop, start = 0, Stop.BATCH_FULL, pos
             if threads > 1 and scanner is not plain.scan_records and pos == 0 and not options.in_entries:
                 for found in shared_records(reader, base_offset, options, table, threads):
-                    last = found.record_count - 1
-                    start = int(found.records["pos"][last]) + int(found.records["total_size"][last])
-                    other_base = int(found.records["physical_offset"][last]) - int(found.records["pos"][last])
+                    start, other_base = _behind(found)
                     count += found.record_count
                     moved_to(start)
                     yield found
@@ -110,8 +94,7 @@ def scan_log_file(
                     reader, window, scanner, base_offset, file_size, options, rows, table, until=until
                 )
                 if rows.record_count:
-                    last = rows.record_count - 1
-                    other_base = int(rows.records["physical_offset"][last]) - int(rows.records["pos"][last])
+                    _, other_base = _behind(rows)
                     count += rows.record_count
                     moved_to(window.file_pos + window.start)
                     yield rows
@@ -151,17 +134,9 @@ def fill_batch(
     limit = until  # file position that the scanner may read up to
     while True:
         end = min(window.end, max(limit - window.file_pos, window.start))
-        window.start, stop = scanner(
-            window.buffer,
-            window.start,
-            end,
-            window.file_pos,
-            base_offset,
-            file_size,
-            options.at(window.file_pos + window.start, window.window_end),
-            batch,
-            table,
-        )
+        place = (window.start, end, window.file_pos, base_offset, file_size)
+        asked = options.at(window.file_pos + window.start, window.window_end)
+        window.start, stop = scanner(window.buffer, *place, asked, batch, table)
         if stop not in (Stop.LIMIT, Stop.NEED_BYTES):
             return stop
         if window.file_pos + window.start >= until:
@@ -188,6 +163,13 @@ def fill_batch(
         if not append_large_record(reader, record, base_offset, file_size, asked, batch, table):
             return Stop.BATCH_FULL
         window.move_to(pos + record.total_size)
+
+
+def _behind(batch: RecordBatch) -> tuple[int, int]:
+    """Where a batch's last record ends in the file, and what it counts its physicalOffset from."""
+    names = ("pos", "total_size", "physical_offset")
+    pos, size, physical_offset = (int(batch[name][-1]) for name in names)
+    return pos + size, physical_offset - pos
 
 
 def _record_end(window: ReadAhead) -> int:

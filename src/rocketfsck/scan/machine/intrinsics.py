@@ -24,11 +24,11 @@ def load_at(builder: Builder, address: Value, bits: int) -> Value:
     return value
 
 
-def _loader(bits: int, signed: bool) -> Any:
+def _loader(bits: int, signed: bool, *, native: bool = False) -> Any:
     def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
             value = load_at(builder, args[0], bits)
-            if bits > 8:
+            if bits > 8 and not native:
                 value = builder.bswap(value)
             if bits == 64:
                 return value
@@ -45,13 +45,16 @@ load_i16 = _loader(16, True)
 load_i32 = _loader(32, True)
 load_u32 = _loader(32, False)
 load_i64 = _loader(64, True)
+native_i32 = _loader(32, True, native=True)
+native_i64 = _loader(64, True, native=True)
 
 
-def _storer(bits: int) -> Any:
+def _storer(bits: int, *, native: bool = True) -> Any:
     def store(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
             kind = ir.IntType(bits)
             stored = args[1] if bits == 64 else builder.trunc(args[1], kind)
+            stored = stored if native else builder.bswap(stored)
             builder.store(stored, builder.inttoptr(args[0], kind.as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -63,21 +66,8 @@ def _storer(bits: int) -> Any:
 store_u8 = _storer(8)
 store_i32 = _storer(32)
 store_i64 = _storer(64)
-
-
-def _native_loader(bits: int) -> Any:
-    def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
-        def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-            value = load_at(builder, args[0], bits)
-            return value if bits == 64 else builder.sext(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return intrinsic(load)
-
-
-native_i32 = _native_loader(32)
-native_i64 = _native_loader(64)
+store_be32 = _storer(32, native=False)
+store_be64 = _storer(64, native=False)
 
 
 @intrinsic

@@ -54,16 +54,18 @@ def entry_lead(data: Buffer, at: int, given: int, left: int) -> tuple[int, bool]
 
 def record_pos(reader: FileReader, pos: int) -> int:
     """Where the record of what is at a file position begins: after an entry's header, or there."""
-    head = reader.read_upto(pos, BLANK_HEADER_SIZE)
-    lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0
-    return pos + lead[0] if isinstance(lead, tuple) and lead[1] else pos
+    return _after_lead(reader, pos, with_record=True)
 
 
 def after_entry(reader: FileReader, pos: int) -> int:
     """Where the file continues after an entry that holds no record; `pos` if no such entry is there."""
+    return _after_lead(reader, pos, with_record=False)
+
+
+def _after_lead(reader: FileReader, pos: int, *, with_record: bool) -> int:
     head = reader.read_upto(pos, BLANK_HEADER_SIZE)
     lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0
-    return pos + lead[0] if isinstance(lead, tuple) and not lead[1] else pos
+    return pos + lead[0] if isinstance(lead, tuple) and lead[1] is with_record else pos
 
 
 def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) -> int | None:
@@ -73,17 +75,9 @@ def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) 
     if len(head) < dledger.ENTRY_HEADER_SIZE:
         return None
     magic, size, _, _, stated, _, _, _, body_size = _HEADER.unpack(head)
-    sound = (
-        magic in (dledger.MAGIC_NORMAL, dledger.MAGIC_NOOP, dledger.MAGIC_CONFIG_CHANGE)
-        and stated == base_offset + pos
-    )
-    if (
-        sound
-        and size == dledger.ENTRY_HEADER_SIZE + body_size
-        and dledger.ENTRY_HEADER_SIZE <= size <= file_size - pos
-    ):
-        return int(size)
-    return None
+    known = magic in (dledger.MAGIC_NORMAL, dledger.MAGIC_NOOP, dledger.MAGIC_CONFIG_CHANGE)
+    sound = known and stated == base_offset + pos and size == dledger.ENTRY_HEADER_SIZE + body_size
+    return int(size) if sound and dledger.ENTRY_HEADER_SIZE <= size <= file_size - pos else None
 
 
 def is_entry_blank(reader: FileReader, pos: int, *sizes: int) -> bool:

@@ -164,10 +164,10 @@ def scan_records(
     """
     view = buffer.data
     pos = start
-    row_limit = len(batch.records["pos"]) - int(batch.counts[0])
-    key_limit = len(batch.keys["key_hash"]) - int(batch.counts[1])
-    dispatch_limit = len(batch.dispatches["dispatch_record"]) - int(batch.counts[3])
-    first_row, first_key = int(batch.counts[0]), int(batch.counts[1])
+    first_row, first_key, _, first_dispatch = batch.counts.tolist()
+    rows_room, keys_room, dispatches_room = batch.capacities
+    row_limit, key_limit = rows_room - first_row, keys_room - first_key
+    dispatch_limit = dispatches_room - first_dispatch
     rows: list[Row] = []
     keys: list[Row] = []
     dispatches: list[Row] = []
@@ -253,15 +253,8 @@ def read_frame(
         return Stop.PROPERTIES_LENGTH
     if properties_end != record_end:
         return Stop.LENGTHS
-    return (
-        total_size,
-        pos + columns.store_timestamp_place(sys_flag),
-        body,
-        topic,
-        properties - 2,
-        properties,
-        properties_end,
-    )
+    store_timestamp = pos + columns.store_timestamp_place(sys_flag)
+    return total_size, store_timestamp, body, topic, properties - 2, properties, properties_end
 
 
 def _topic_length(view: memoryview, topic: int, size: int) -> int:
@@ -330,17 +323,13 @@ def _read_row(
             traits |= Trait.TRAILING_SEPARATOR
         code = tags_code(property_text(data, spans, b"TAGS"))
         words = index_words(data, spans, topic_text, file_pos + properties, index_tags=options.index_tags)
-        traits |= (Trait.HAS_UNIQUE_KEY if b"UNIQ_KEY" in spans else 0) | (
-            Trait.HAS_KEYS if b"KEYS" in spans else 0
-        )
+        traits |= Trait.HAS_UNIQUE_KEY if b"UNIQ_KEY" in spans else 0
+        traits |= Trait.HAS_KEYS if b"KEYS" in spans else 0
         if b"INNER_MULTI_DISPATCH" in spans and b"INNER_MULTI_QUEUE_OFFSET" in spans:
             traits |= Trait.MULTI_DISPATCH
-            listed = further_queues(
-                topic_bytes,
-                queue_id,
-                property_text(data, spans, b"INNER_MULTI_DISPATCH") or "",
-                property_text(data, spans, b"INNER_MULTI_QUEUE_OFFSET") or "",
-            )
+            lists = (b"INNER_MULTI_DISPATCH", b"INNER_MULTI_QUEUE_OFFSET")
+            names, offsets = (property_text(data, spans, name) or "" for name in lists)
+            listed = further_queues(topic_bytes, queue_id, names, offsets)
             faults |= Fault.MULTI_DISPATCH if listed is None else 0
             queues = [(table.intern(name, number), offset) for name, number, offset in listed or ()]
         if b"DELAY" in spans:
@@ -364,30 +353,11 @@ def _read_row(
                 crc31(view[pos : properties_end - PROPERTY_CRC_SIZE])
             ):
                 faults |= Fault.PROPERTY_CRC
-    row = (
-        found_at,
-        *fixed,
-        store_timestamp,
-        born_host,
-        store_host,
-        *after_hosts,
-        file_pos + body,
-        body_size,
-        len(topic_bytes),
-        file_pos + topic,
-        properties_size,
-        file_pos + properties,
-        code,
-        delay_level,
-        queue_index,
-        batch_size,
-        inner_base,
-        key_start,
-        len(words),
-        int(faults),
-        int(traits),
-    )
-    return row, words, queues
+    head = (found_at, *fixed, store_timestamp, born_host, store_host, *after_hosts)
+    places = (file_pos + body, body_size, len(topic_bytes), file_pos + topic)
+    rest = (properties_size, file_pos + properties)
+    meant = (code, delay_level, queue_index, batch_size, inner_base, key_start, len(words))
+    return (*head, *places, *rest, *meant, int(faults), int(traits)), words, queues
 
 
 def crc31(data: memoryview | bytes) -> int:

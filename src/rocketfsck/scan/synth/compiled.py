@@ -17,9 +17,7 @@ from rocketfsck.formats import columns as formats_columns
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import MAGIC_V1
 from rocketfsck.scan.machine import intrinsics
-from rocketfsck.scan.machine.compiler import intrinsic, ir, types
 from rocketfsck.scan.machine.jit import entry, inlined
-from rocketfsck.scan.synth import draws
 from rocketfsck.scan.synth import draws as synth_draws
 
 MAGIC: Final = MAGIC_V1 & 0xFFFFFFFF
@@ -52,8 +50,8 @@ STOP_BUFFER, STOP_END, STOP_FILE = 0, 1, 2
 
 def _compiled_draws() -> dict[str, Any]:
     """The functions of `draws`, compiled, each of which calls the compiled ones."""
-    names = dict(vars(draws))
-    for name, function in vars(draws).items():
+    names = dict(vars(synth_draws))
+    for name, function in vars(synth_draws).items():
         if isinstance(function, FunctionType):
             names[name] = inlined(FunctionType(function.__code__, names, name))
     return names
@@ -64,29 +62,6 @@ draw, below, choose = _DRAWS["draw"], _DRAWS["below"], _DRAWS["choose"]
 drawn_body_size, drawn_content = _DRAWS["drawn_body_size"], _DRAWS["drawn_content"]
 drawn_word, drawn_word_count = _DRAWS["drawn_word"], _DRAWS["drawn_word_count"]
 drawn_step, month_start = _DRAWS["drawn_step"], _DRAWS["month_start"]
-
-
-@intrinsic
-def store_be32(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
-    """Stores the low 32 bits of a number, big-endian."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        swapped = builder.bswap(builder.trunc(args[1], ir.IntType(32)))
-        builder.store(swapped, builder.inttoptr(args[0], ir.IntType(32).as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
-
-
-@intrinsic
-def store_be64(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
-    """Stores a number of 64 bits, big-endian."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        builder.store(builder.bswap(args[1]), builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
 
 
 @inlined
@@ -284,21 +259,21 @@ def make_records(
             break
 
         # head
-        store_be32(record, size)
-        store_be32(record + formats_columns.MAGIC_CODE_AT, MAGIC)
-        store_be32(record + formats_columns.BODY_CRC_AT, crc)
-        store_be32(record + formats_columns.QUEUE_ID_AT, queue_id)
-        store_be32(record + formats_columns.FLAG_AT, 0)
-        store_be64(record + formats_columns.QUEUE_OFFSET_AT, next_offset[queue])
-        store_be64(record + formats_columns.PHYSICAL_OFFSET_AT, state[S_OFFSET])
-        store_be32(record + formats_columns.SYS_FLAG_AT, 0)
-        store_be64(record + formats_columns.BORN_TIMESTAMP_AT, born)
-        store_be64(record + formats_columns.BORN_HOST_AT, words.producers[producer])
-        store_be64(record + formats_columns.STORE_TIMESTAMP_AT, stored)
-        store_be64(record + formats_columns.STORE_HOST_AT, parameters.store_host)
-        store_be32(record + formats_columns.RECONSUME_TIMES_AT, 0)
-        store_be64(record + formats_columns.PREPARED_OFFSET_AT, 0)
-        store_be32(record + formats_columns.BODY_LENGTH_AT, body_size)
+        intrinsics.store_be32(record, size)
+        intrinsics.store_be32(record + formats_columns.MAGIC_CODE_AT, MAGIC)
+        intrinsics.store_be32(record + formats_columns.BODY_CRC_AT, crc)
+        intrinsics.store_be32(record + formats_columns.QUEUE_ID_AT, queue_id)
+        intrinsics.store_be32(record + formats_columns.FLAG_AT, 0)
+        intrinsics.store_be64(record + formats_columns.QUEUE_OFFSET_AT, next_offset[queue])
+        intrinsics.store_be64(record + formats_columns.PHYSICAL_OFFSET_AT, state[S_OFFSET])
+        intrinsics.store_be32(record + formats_columns.SYS_FLAG_AT, 0)
+        intrinsics.store_be64(record + formats_columns.BORN_TIMESTAMP_AT, born)
+        intrinsics.store_be64(record + formats_columns.BORN_HOST_AT, words.producers[producer])
+        intrinsics.store_be64(record + formats_columns.STORE_TIMESTAMP_AT, stored)
+        intrinsics.store_be64(record + formats_columns.STORE_HOST_AT, parameters.store_host)
+        intrinsics.store_be32(record + formats_columns.RECONSUME_TIMES_AT, 0)
+        intrinsics.store_be64(record + formats_columns.PREPARED_OFFSET_AT, 0)
+        intrinsics.store_be32(record + formats_columns.BODY_LENGTH_AT, body_size)
 
         columns.queue[row] = queue
         columns.size[row] = size

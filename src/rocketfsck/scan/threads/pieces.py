@@ -230,9 +230,8 @@ class Worker(Generic[Rows]):
         base = task.base_offset
         window.move_to(task.start)
         while window.file_pos + window.start < task.end:
-            found = find_candidate(
-                window.buffer, window.start, window.end, window.file_pos, base, base, file_size, reader.size
-            )
+            given = window.start, window.end, window.file_pos
+            found = find_candidate(window.buffer, *given, base, base, file_size, reader.size)
             if found >= 0:
                 return window.file_pos + found if window.file_pos + found < task.end else NOWHERE
             window.start = max(window.start, window.end - HEADER_SIZE + 1)
@@ -247,17 +246,8 @@ class Worker(Generic[Rows]):
         limit = end  # file position that the kernel may read up to
         while True:
             low = min(window.end, max(limit - window.file_pos, window.start))
-            window.start, stop = self.scan(
-                window.buffer,
-                window.start,
-                low,
-                window.file_pos,
-                piece.task.base_offset,
-                file_size,
-                self.options,
-                batch,
-                self.table,
-            )
+            place = (window.start, low, window.file_pos, piece.task.base_offset, file_size)
+            window.start, stop = self.scan(window.buffer, *place, self.options, batch, self.table)
             pos = window.file_pos + window.start
             if stop == Stop.BATCH_FULL and batch.record_count:
                 self._drain(piece)

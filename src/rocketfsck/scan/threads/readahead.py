@@ -37,26 +37,6 @@ class ReadAhead(Closing):
     leaving it ends the thread.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_at",
-        "_buffers",
-        "_free",
-        "_low",
-        "_next",
-        "_pending",
-        "_pool",
-        "_read_size",
-        "_reader",
-        "buffer",
-        "buffer_size",
-        "end",
-        "file_pos",
-        "front_size",
-        "size",
-        "start",
-    )
-
     def __init__(
         self,
         reader: FileReader,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Splitter(Protocol):
-    """What `split_pairs` and the compiled function of the same name are."""
-
-    def __call__(
-        self, data: dtypes.Bytes, offsets: dtypes.Words, parser: PropertyParser
-    ) -> PropertyPairs: ...
+Splitter = Callable[[dtypes.Bytes, dtypes.Words, PropertyParser], PropertyPairs]
+"""What `split_pairs` and the compiled function of the same name are."""
 
 
 def gather(
@@ -162,9 +158,8 @@ class LogBatch:
 
     def file(self) -> pa.Array:
         """The file's path in the store."""
-        return _dictionary(
-            np.zeros(self.batch.record_count, np.int32), [self.relative.encode("utf-8", "replace").decode()]
-        )
+        name = self.relative.encode("utf-8", "replace").decode()
+        return _dictionary(np.zeros(self.batch.record_count, np.int32), [name])
 
     def offset(self) -> pa.Array:
         """Where the record is in the commit log (not what its field says)."""
@@ -173,12 +168,10 @@ class LogBatch:
     def topic(self) -> pa.Array:
         """The topic as Java decodes it; null where the QueueTable was full."""
         rows, place = np.unique(self.batch["queue_index"], return_inverse=True)
-        texts = [
-            javatext.java_decode(self.table.names[row][0]) if row >= 0 else None for row in rows.tolist()
-        ]
-        number = {
-            text: at for at, text in enumerate(dict.fromkeys(text for text in texts if text is not None))
-        }
+        names = self.table.names
+        texts = [javatext.java_decode(names[row][0]) if row >= 0 else None for row in rows.tolist()]
+        known = dict.fromkeys(text for text in texts if text is not None)
+        number = {text: at for at, text in enumerate(known)}
         codes = np.array([-1 if text is None else number[text] for text in texts], np.int32)
         return _dictionary(codes[place.reshape(-1)], list(number))
 
@@ -255,11 +248,10 @@ def records_to_arrow(rows: LogBatch, columns: Sequence[str]) -> pa.RecordBatch:
     """
     import pyarrow as pa
 
-    arrays = [
-        _MADE[name](rows) if name in _MADE else _array(rows.batch[scanned_name(name)].copy())
-        for name in columns
-    ]
-    return pa.record_batch(arrays, names=list(columns))
+    def made(name: str) -> pa.Array:
+        return _MADE[name](rows) if name in _MADE else _array(rows.batch[scanned_name(name)].copy())
+
+    return pa.record_batch(list(map(made, columns)), names=list(columns))
 
 
 def units_to_arrow(
@@ -271,9 +263,8 @@ def units_to_arrow(
     """
     numbers = np.arange(index, index + len(units), dtype=np.int64)
     head = {"index": _array(numbers), "kind": _dictionary(kinds.astype(np.int32), list(kind_names))}
-    return _of_layout(
-        head, consumequeue.UNIT if kind == "file" else consumequeue.BATCH_UNIT, units, shown_unit_name
-    )
+    layout = consumequeue.UNIT if kind == "file" else consumequeue.BATCH_UNIT
+    return _of_layout(head, layout, units, shown_unit_name)
 
 
 def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
@@ -283,16 +274,13 @@ def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
 
 
 def _of_layout(
-    head: dict[str, pa.Array],
-    layout: Layout,
-    rows: NDArray[Any],
-    shown: Callable[[str], str] = shown_name,
+    head: dict[str, pa.Array], layout: Layout, rows: NDArray[Any], shown: Callable[[str], str] = shown_name
 ) -> pa.RecordBatch:
     """`head` and the fields of a layout, native and under the names that are shown."""
     import pyarrow as pa
 
-    fields = {shown(name): _array(_native(rows[name])) for name in layout.dtype().names or ()}
-    return pa.record_batch(list((head | fields).values()), names=list(head | fields))
+    arrays = head | {shown(name): _array(_native(rows[name])) for name in layout.dtype().names or ()}
+    return pa.record_batch(list(arrays.values()), names=list(arrays))
 
 
 def _native(column: NDArray[Any]) -> NDArray[Any]:

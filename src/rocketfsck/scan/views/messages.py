@@ -112,11 +112,8 @@ class MessageFilter:
         """The rows of a batch that may match: all conditions but the exact words of tag and key."""
         offset = batch["pos"] + base_offset
         keep = np.ones(batch.record_count, np.bool_)
-        bounds = (
-            (self.begin_timestamp, self.end_timestamp, batch["store_timestamp"]),
-            (self.begin_offset, self.end_offset, offset),
-        )
-        for low, high, column in bounds:
+        times = (self.begin_timestamp, self.end_timestamp, batch["store_timestamp"])
+        for low, high, column in (times, (self.begin_offset, self.end_offset, offset)):
             if low is not None:
                 keep &= column >= low
             if high is not None:
@@ -199,16 +196,10 @@ def read_messages(
     live_only: bool = False,
 ) -> Iterator[Message]:
     """As `walk_messages`, the messages only."""
-    for found in walk_messages(
-        reader,
-        base_offset,
-        options,
-        wanted,
-        max_body_size=max_body_size,
-        live_only=live_only,
-    ):
-        if isinstance(found, Message):
-            yield found
+    found = walk_messages(
+        reader, base_offset, options, wanted, max_body_size=max_body_size, live_only=live_only
+    )
+    yield from (message for message in found if isinstance(message, Message))
 
 
 def read_message(
@@ -227,9 +218,8 @@ def read_message(
     properties_pos = int(columns["properties_pos"][row])
     hosts = reader.read_upto(pos + BORN_HOST_AT, _HOSTS_SIZE)
     store_at = store_host_place(number["sys_flag"]) - BORN_HOST_AT
-    store_end = store_at + (
-        magic.IPV6_HOST_SIZE if number["sys_flag"] & magic.STORE_HOST_V6 else magic.IPV4_HOST_SIZE
-    )
+    is_v6 = number["sys_flag"] & magic.STORE_HOST_V6
+    store_end = store_at + (magic.IPV6_HOST_SIZE if is_v6 else magic.IPV4_HOST_SIZE)
     with_body = max_body_size > 0 and body_size <= max_body_size
     tail_pos = body_pos if with_body else topic_pos
     tail = memoryview(reader.read(tail_pos, properties_pos + properties_size - tail_pos))

@@ -92,7 +92,8 @@ class Stored:
 
 
 def _rows(found: Mismatches) -> Found:
-    return [(EntryCode(row[0]).name, dict(zip(NAMES, row[1:], strict=True))) for row in found.rows.tolist()]
+    rows = zip(*(getattr(found, name).tolist() for name in ("code", *NAMES)), strict=True)
+    return [(EntryCode(code).name, dict(zip(NAMES, row, strict=True))) for code, *row in rows]
 
 
 def _join(
