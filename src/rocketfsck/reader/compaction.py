@@ -60,15 +60,12 @@ def compacted_queues(store: Store) -> tuple[CompactedQueue, ...]:
         name = (other.topic or "", other.queue_id or 0)
         found.setdefault(name, {})[other.kind] = queue
         leftovers.setdefault(name, []).extend(file for file in other.files if file not in queue.files)
-    return tuple(
-        CompactedQueue(
-            *name,
-            parts.get(OtherKind.COMPACTION_LOG, _NO_FILES),
-            parts.get(OtherKind.COMPACTION_CQ, _NO_FILES),
-            tuple(leftovers[name]),
-        )
-        for name, parts in sorted(found.items())
-    )
+
+    def queue_of(name: tuple[str, int]) -> CompactedQueue:
+        log, units = (found[name].get(kind, _NO_FILES) for kind in sizes)
+        return CompactedQueue(*name, log, units, tuple(leftovers[name]))
+
+    return tuple(map(queue_of, sorted(found)))
 
 
 def _common_size(store: Store, kind: OtherKind) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Generic, TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
@@ -53,11 +54,9 @@ def read_epochs(store: Store) -> tuple[smallfiles.EpochEntry, ...]:
 
     Raises FormatError for a damaged file and StoreError for one that cannot be read.
     """
-    found: tuple[smallfiles.EpochEntry, ...] = ()
-    for name, file in epoch_files(store).items():
-        if not name.endswith(BACKUP):
-            found += smallfiles.decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries
-    return found
+    files = (file for name, file in epoch_files(store).items() if not name.endswith(BACKUP))
+    found = (smallfiles.decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries for file in files)
+    return tuple(chain.from_iterable(found))
 
 
 CONFIG_LIMIT = 64 << 20
@@ -134,9 +133,8 @@ def swept_before(
     if store.abort is not None:
         return before
     names = [name for name, offset in last.items() if offset >= before]
-    return (
-        javatext.INT64_MAX if all(is_swept(store, name[0]) or is_deleted(name) for name in names) else before
-    )
+    nothing_else = all(is_swept(store, name[0]) or is_deleted(name) for name in names)
+    return javatext.INT64_MAX if nothing_else else before
 
 
 def _last_offset(store: Store) -> int:

@@ -143,6 +143,9 @@ class Decoded:
     note: str | None = None
 
 
+_NOT_KNOWN = Decoded(None, "not decoded: the decoder does not know this body")
+
+
 class _FailedError(Exception):
     """The program did not answer as it should; the text says how."""
 
@@ -175,16 +178,23 @@ class ProgramDecoder(Closing):
             answer = self._ask(head + b"\n" + body)
         except (_FailedError, OSError) as error:
             self._failures += 1
-            self._end()
+            self.close()
             return Decoded(None, f"the decoder failed: {error}")
         self._failures = 0
-        if answer is None:
-            return Decoded(None, "not decoded: the decoder does not know this body")
-        return Decoded(answer.decode("utf-8", "backslashreplace"))
+        return _NOT_KNOWN if answer is None else Decoded(answer.decode("utf-8", "backslashreplace"))
 
     def close(self) -> None:
         """End the program; closing twice does nothing."""
-        self._end()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):  # it and whatever it has started
+            os.killpg(process.pid, signal.SIGKILL)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
@@ -198,18 +208,6 @@ class ProgramDecoder(Closing):
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(OSError):  # it and whatever it has started
-            os.killpg(process.pid, signal.SIGKILL)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        process.wait()
 
     def _ask(self, request: bytes) -> bytes | None:
         """Write the request and read the answer, both at once, until the time is over."""
@@ -293,13 +291,11 @@ class FunctionDecoder(Closing):
         except Exception as error:  # noqa: BLE001  somebody else's code: its failure is a note, not an end
             return Decoded(None, f"{failed}: {type(error).__name__}: {error}")
         if text is None:
-            return Decoded(None, "not decoded: the decoder does not know this body")
+            return _NOT_KNOWN
         if not isinstance(text, str):
             return Decoded(None, f"{failed}: it gave {type(text).__name__}, no text")
         if len(text) > ANSWER_SIZE:
-            return Decoded(
-                None, f"the decoder {self._name} failed: its text has more than {ANSWER_SIZE:,} characters"
-            )
+            return Decoded(None, f"{failed}: its text has more than {ANSWER_SIZE:,} characters")
         return Decoded(text)
 
     def close(self) -> None:
@@ -330,9 +326,8 @@ def open_decoder(what: str) -> FunctionDecoder | ProgramDecoder:
         try:
             return FunctionDecoder(what, point.load())
         except Exception as error:
-            raise UsageError(
-                f"the decoder {what} cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
+            said = f"the decoder {what} cannot be loaded: {type(error).__name__}: {error}"
+            raise UsageError(said) from error
     try:
         words = shlex.split(what)
     except ValueError as error:

@@ -72,10 +72,8 @@ def readable_headers(files: Iterable[IndexFile]) -> list[tuple[IndexFile, indexf
     found = []
     for file in files:
         with suppress(StoreError):
-            header = read_header(file.location)
-            if header is not None:
-                found.append((file, header))
-    return found
+            found.append((file, read_header(file.location)))
+    return [(file, header) for file, header in found if header is not None]
 
 
 def _header_of(reader: FileReader) -> indexfile.IndexHeader | None:
@@ -130,11 +128,8 @@ class IndexReader(Closing):
 
         The entries are read into `room` where that is given: a walk through all of them reuses its memory.
         """
-        data = (
-            np.empty(indexfile.ENTRY_SIZE * count, np.uint8)
-            if room is None
-            else room[: indexfile.ENTRY_SIZE * count]
-        )
+        size = indexfile.ENTRY_SIZE * count
+        data = np.empty(size, np.uint8) if room is None else room[:size]
         self._reader.read_into(data.data, self.first_pos + indexfile.ENTRY_SIZE * first)
         return data.view(ENTRY_DTYPE)
 

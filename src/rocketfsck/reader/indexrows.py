@@ -59,25 +59,16 @@ class IndexRows:
             yield self.keys[start:end], time, offset
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class KeyedBatch:
     """Live records of a log file: columns, and where the file begins in the log. Good until the next."""
 
-    def __init__(
-        self,
-        reader: FileReader,
-        base_offset: int,
-        batch: RecordBatch,
-        table: QueueTable,
-        parser: PropertyParser,
-        *,
-        compiled: bool,
-    ) -> None:
-        self.reader = reader
-        self.base_offset = base_offset
-        self.batch = batch
-        self.table = table
-        self._parser: PropertyParser = parser
-        self._compiled = compiled
+    reader: FileReader
+    base_offset: int
+    batch: RecordBatch
+    table: QueueTable
+    parser: PropertyParser
+    compiled: bool
 
     @property
     def offsets(self) -> dtypes.Longs:
@@ -94,7 +85,7 @@ class KeyedBatch:
     def messages(self, rows: dtypes.Longs) -> Iterator[tuple[int, Message]]:
         """Physical offset and message, without its body, of some records."""
         for row in rows.tolist():
-            message = read_message(self.reader, self.batch, row, self._parser, 0)
+            message = read_message(self.reader, self.batch, row, self.parser, 0)
             yield self.base_offset + message.pos, message
 
     def topic(self, row: int) -> str:
@@ -142,13 +133,14 @@ class KeyedBatch:
         owners = unique[records]
         places = ("topic_pos", records), ("key_pos", keys), ("key_pos", owners)
         lengths = ("topic_size", records), ("key_size", keys), ("key_size", owners)
-        starts, sizes = (
-            np.stack([batch[name][rows].astype(np.int64) for name, rows in columns], 1)
-            for columns in (places, lengths)
-        )
+
+        def stacked(columns: tuple[tuple[str, dtypes.Longs], ...]) -> dtypes.Longs:
+            return np.stack([batch[name][rows].astype(np.int64) for name, rows in columns], 1)
+
+        starts, sizes = stacked(places), stacked(lengths)
         kinds = batch["key_kind"][keys].astype(np.int64)
         texts = Texts(buffer, starts - low, sizes, kinds)
-        texts.make_readable(compiled=self._compiled)
+        texts.make_readable(compiled=self.compiled)
         once = texts.first_of_each(records, batch["key_hash"][keys])
         if len(once) < len(keys):
             keys, records, texts = keys[once], records[once], texts.chosen(once)
@@ -161,19 +153,19 @@ class KeyedBatch:
             times = batch["store_timestamp"][records[part]].astype(np.int64)
             offsets = self.offsets[records[part]]
             hours = times // rocks.HOUR_MS * rocks.HOUR_MS
-            made, data = texts.put_together(part, hours, offsets, compiled=self._compiled)
+            made, data = texts.put_together(part, hours, offsets, compiled=self.compiled)
             yield IndexRows(data, made, times, offsets)
             first = end
 
 
+@dataclass(slots=True, eq=False)
 class Texts:
     """Topic, text and unique key of rows: where they are in `buffer`, as a broker writes them again."""
 
-    def __init__(
-        self, buffer: dtypes.Bytes, starts: dtypes.Longs, sizes: dtypes.Longs, kinds: dtypes.Longs
-    ) -> None:
-        self.starts, self.sizes, self.kinds = starts, sizes, kinds
-        self.buffer = buffer
+    buffer: dtypes.Bytes
+    starts: dtypes.Longs
+    sizes: dtypes.Longs
+    kinds: dtypes.Longs
 
     def chosen(self, rows: dtypes.Longs) -> Texts:
         """Those rows alone."""
@@ -219,9 +211,8 @@ class Texts:
         starts, sizes, kinds = self.starts[part], self.sizes[part], self.kinds[part]
         count, text_end = len(starts), len(self.buffer)
         numbers = np.stack([hours, offsets], 1).astype(">i8")
-        both = np.concatenate(
-            [self.buffer, np.frombuffer(_CONSTANTS, np.uint8), numbers.view(np.uint8).reshape(-1)]
-        )
+        constants, longs = np.frombuffer(_CONSTANTS, np.uint8), numbers.view(np.uint8).reshape(-1)
+        both = np.concatenate([self.buffer, constants, longs])
         place = text_end + len(_CONSTANTS) + 2 * _LONG_SIZE * np.arange(count)
         has_text = (kinds != KEY_UNIQUE).astype(np.int64)
         at, one = np.full(count, text_end), np.ones(count, np.int64)

@@ -19,7 +19,7 @@ from rocketfsck.formats import config, dtypes, javatext, magic, tiered
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
-from rocketfsck.store.others import SegmentPlace, segment_place
+from rocketfsck.store.others import segment_place
 from rocketfsck.store.reading import FileReader, read_whole
 
 METADATA = "config/tieredStoreMetadata.json"
@@ -77,17 +77,8 @@ def decode_metadata(data: bytes) -> TieredMetadata:
                 if numbers["size"] < 0 or numbers["baseOffset"] < 0:
                     odd.append(f"{table}.{path}.{key} has a negative size or baseOffset")
                     continue
-                found.append(
-                    SegmentRow(
-                        str(path),
-                        type_name,
-                        numbers["baseOffset"],
-                        numbers["status"],
-                        numbers["size"],
-                        numbers["beginTimestamp"],
-                        numbers["endTimestamp"],
-                    )
-                )
+                stated = (numbers[name] for name in _NUMBERS if name != "type")
+                found.append(SegmentRow(str(path), type_name, *stated))
             segments[str(path), type_name] = tuple(sorted(found, key=lambda row: row.base_offset))
     topics: dict[int, str] = {}
     for name, row in _table(value, "topicMetadataTable").items():
@@ -143,27 +134,17 @@ class TieredQueue:
 
 def tiered_queues(store: Store) -> tuple[TieredQueue, ...]:
     """The queues in tiered storage, of all brokers, by path."""
-    found: dict[str, dict[OtherKind, MappedFileQueue]] = {}
-    heads: dict[str, tuple[SegmentPlace, str, int, str]] = {}
+    found: dict[str, TieredQueue] = {}
     for other in store.others:
         if other.kind not in (OtherKind.TIERED_LOG, OtherKind.TIERED_QUEUE) or other.mapped_files is None:
             continue
-        place = segment_place(other)
-        directory = other.relative.rpartition("/")[0]
-        heads[directory] = (place, other.topic or "", other.queue_id or 0, directory)
-        found.setdefault(directory, {})[other.kind] = other.mapped_files
-    return tuple(
-        TieredQueue(
-            place.path,
-            place.broker,
-            topic,
-            queue_id,
-            directory,
-            found[directory].get(OtherKind.TIERED_LOG, _NO_FILES),
-            found[directory].get(OtherKind.TIERED_QUEUE, _NO_FILES),
-        )
-        for directory, (place, topic, queue_id, _) in sorted(heads.items())
-    )
+        place, directory = segment_place(other), other.relative.rpartition("/")[0]
+        names = (place.path, place.broker, other.topic or "", other.queue_id or 0, directory)
+        queue = found.get(directory) or TieredQueue(*names)
+        is_log = other.kind is OtherKind.TIERED_LOG
+        log, units = (other.mapped_files, queue.units) if is_log else (queue.log, other.mapped_files)
+        found[directory] = TieredQueue(*names, log, units)
+    return tuple(queue for _, queue in sorted(found.items()))
 
 
 def heads_at(log: StreamReader, places: dtypes.Longs) -> tuple[dtypes.Longs, NDArray[Any]]:
@@ -194,9 +175,8 @@ def read_segment_header(reader: FileReader) -> TieredIndexHeader:
     if len(data) < tiered.TIERED_INDEX_HEADER.size:
         return TieredIndexHeader()
     values = tiered.TIERED_INDEX_HEADER.parse(data)
-    return TieredIndexHeader(
-        values, tiered.compacted_shape(reader.size, values["slotCount"], values["indexCount"])
-    )
+    shape = tiered.compacted_shape(reader.size, values["slotCount"], values["indexCount"])
+    return TieredIndexHeader(values, shape)
 
 
 def read_local_header(store: Store, reader: FileReader) -> TieredIndexHeader:
@@ -211,14 +191,9 @@ def read_local_header(store: Store, reader: FileReader) -> TieredIndexHeader:
     for slots in _slot_counts(store):
         shape = tiered.IndexShape(slots, values["indexCount"], tiered.TIERED_INDEX_ITEM.size, old, first_item)
         rest = (reader.size - tail - shape.items_start) % tiered.TIERED_INDEX_ITEM.size
-        used_slots = 0 if old else slots
-        if (
-            rest == 0
-            and reader.size <= tiered.MAX_INDEX_SIZE
-            and values["indexCount"] >= 0
-            and shape.end <= reader.size - tail
-            and values["slotCount"] <= used_slots
-        ):
+        is_whole = rest == 0 and reader.size <= tiered.MAX_INDEX_SIZE
+        counted = values["indexCount"] >= 0 and values["slotCount"] <= (0 if old else slots)
+        if is_whole and counted and shape.end <= reader.size - tail:
             return TieredIndexHeader(values, shape, compacted=False)
     return TieredIndexHeader(values, compacted=False)
 
@@ -245,10 +220,9 @@ def _slot_counts(store: Store) -> Iterator[int]:
 
 def local_indexes(store: Store) -> tuple[StoreFile, ...]:
     """The files of `tiered_index_file/` that a broker loads: their names are numbers."""
-    return tuple(
-        file
-        for other in store.others
-        if other.kind is OtherKind.TIERED_INDEX
-        for file in other.files
-        if file.name.isascii() and file.name.isdecimal() and file.name != tiered.OLD_LOCAL_COMPACTING
-    )
+
+    def is_loaded(name: str) -> bool:
+        return name.isascii() and name.isdecimal() and name != tiered.OLD_LOCAL_COMPACTING
+
+    others = (other.files for other in store.others if other.kind is OtherKind.TIERED_INDEX)
+    return tuple(file for files in others for file in files if is_loaded(file.name))

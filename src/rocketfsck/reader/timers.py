@@ -94,9 +94,8 @@ class WheelReplay:
         # two times of one slot are 14 days apart: the later one in the log has it
         for rows in _rounds(number, tails):
             self._take(number[rows], slot_time[heads[rows]], pos[heads[rows]], pos[tails[rows]], added[rows])
-            self.whole[number[rows]] = np.where(
-                known[rows], self.whole[number[rows]], prev_pos[heads[rows]] == NO_POS
-            )
+            begins = prev_pos[heads[rows]] == NO_POS
+            self.whole[number[rows]] = np.where(known[rows], self.whole[number[rows]], begins)
         rows = np.flatnonzero(wrong)
         return rows, expected[rows]
 
@@ -149,10 +148,8 @@ def snapshot_pos(file: StoreFile) -> int | None:
 
 def timer_log(store: Store) -> MappedFileQueue | None:
     """The files of `timerlog/`; None where there are none."""
-    return next(
-        (other.mapped_files for other in store.others if other.kind is OtherKind.TIMER_LOG and other.files),
-        None,
-    )
+    logs = (other for other in store.others if other.kind is OtherKind.TIMER_LOG and other.files)
+    return next((other.mapped_files for other in logs), None)
 
 
 def timer_queue(store: Store) -> ConsumeQueue | None:
@@ -190,12 +187,8 @@ def progress_file(store: Store) -> StoreFile | None:
 
 def _progress(data: bytes) -> TimerProgress:
     values = timer.TIMER_CHECK.parse(data)
-    return TimerProgress(
-        values["lastReadTimeMs"],
-        values["lastTimerLogFlushPos"],
-        values["lastTimerQueueOffset"],
-        values["masterTimerQueueOffset"],
-    )
+    names = ("lastReadTimeMs", "lastTimerLogFlushPos", "lastTimerQueueOffset", "masterTimerQueueOffset")
+    return TimerProgress(*(values[name] for name in names))
 
 
 BLOCK_COUNT = 1 << 14
@@ -249,10 +242,8 @@ def unit_at(log: StreamReader, places: Longs) -> TimerUnits:
 
 def is_unit(units: TimerUnits) -> NDArray[np.bool_]:
     """A broker's own test of a unit: its length and its magic (`TimerMessageStore.isMagicOK`)."""
-    magic = units["magic"]
-    return np.asarray(
-        (units["size"] == timer.TIMER_LOG_UNIT_SIZE) & (magic >= 0) & (magic <= _MAGIC_BITS), np.bool_
-    )
+    size, magic = units["size"], units["magic"]
+    return np.asarray((size == timer.TIMER_LOG_UNIT_SIZE) & (magic >= 0) & (magic <= _MAGIC_BITS), np.bool_)
 
 
 def put_block(
@@ -274,7 +265,7 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
             zeros_from = following
         following = start + size
         count = -(-size // timer.TIMER_LOG_UNIT_SIZE)
-        data = bytes(reader.read(start, size)).ljust(count * timer.TIMER_LOG_UNIT_SIZE, b"\0")
+        data = reader.read(start, size).ljust(count * timer.TIMER_LOG_UNIT_SIZE, b"\0")
         units = np.frombuffer(data, TIMER_UNIT_DTYPE)
         kinds = _kinds(units)
         bounds = group_bounds(kinds).tolist()
@@ -351,11 +342,11 @@ def belongs(log: StreamReader, places: Longs, slot_time: Longs, precision_ms: in
 
 def newest_first(wheels: Sequence[StoreFile]) -> list[StoreFile]:
     """The wheel that a start takes first: the newest snapshot, else the wheel itself."""
-    return sorted(
-        wheels,
-        key=lambda file: -1 if file.relative == WHEEL else snapshot_pos(file) or 0,
-        reverse=True,
-    )
+
+    def age(file: StoreFile) -> int:
+        return -1 if file.relative == WHEEL else snapshot_pos(file) or 0
+
+    return sorted(wheels, key=age, reverse=True)
 
 
 def precision_of(store: Store, log: StreamReader, slots: Slots | None) -> int:
@@ -379,9 +370,6 @@ def known_precision(store: Store) -> int | None:
 def _precision_in(log: StreamReader, slots: Slots) -> int | None:
     rows = slots[used_slots(slots)[:PROBED]]
     last, time = rows["lastPos"].astype(np.int64), rows["slotTime"].astype(np.int64)
-    agree = {
-        precision: int(np.count_nonzero(belongs(log, last, time, precision)))
-        for precision in timer.PRECISIONS_MS
-    }
-    best = max((timer.DEFAULT_PRECISION_MS, *timer.PRECISIONS_MS), key=lambda precision: agree[precision])
+    agree = {length: np.count_nonzero(belongs(log, last, time, length)) for length in timer.PRECISIONS_MS}
+    best = max((timer.DEFAULT_PRECISION_MS, *timer.PRECISIONS_MS), key=agree.__getitem__)
     return best if agree[best] else None

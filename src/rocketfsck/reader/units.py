@@ -127,9 +127,8 @@ class StreamReader(OpenFiles):
     @property
     def end(self) -> int:
         """Stream position after the last byte on disk; 0 without files."""
-        return max(
-            (start + file.size for start, file in zip(self.starts, self.files, strict=True)), default=0
-        )
+        ends = (start + file.size for start, file in zip(self.starts, self.files, strict=True))
+        return max(ends, default=0)
 
     def read(self, pos: int, size: int) -> bytearray:
         """`size` bytes from stream position `pos` on. Raises StoreError for a file that fails or shrinks."""
@@ -298,11 +297,9 @@ def read_blocks(reader: UnitReader, block_count: int = BLOCK_COUNT) -> Iterator[
     done = 0
     for file in reader.files:
         start = file.start_offset or 0
-        index, end = max(-(-start // size), done), (start + file.size) // size
-        while index < end:
-            count = min(block_count, end - index)
-            yield index, reader.units(index, count)
-            index += count
+        first, end = max(-(-start // size), done), (start + file.size) // size
+        for index in range(first, end, block_count):
+            yield index, reader.units(index, min(block_count, end - index))
         done = max(done, end)
 
 
@@ -324,11 +321,10 @@ def read_data_blocks(
             high = min(max(-(-(start + data_end) // size), index), end)
             if low > index:
                 yield index, low - index, None
-                index = low
-            while index < high:
-                count = min(block_count, high - index)
-                yield index, count, reader.units(index, count)
-                index += count
+            for place in range(low, high, block_count):
+                count = min(block_count, high - place)
+                yield place, count, reader.units(place, count)
+            index = max(low, high)
         if index < end:
             yield index, end - index, None
         done = max(done, end)
