@@ -17,8 +17,9 @@ import html
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from rocketfsck.common.documents import packaged_text
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 """In JSON, these characters are only inside strings. Without them nothing ends the element around it."""
@@ -121,5 +122,5 @@ def _shown(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    text = (files("rocketfsck.page") / "assets" / name).read_text("utf-8")
+    text = packaged_text(__name__, f"assets/{name}")
     return text.rstrip("\n") if name.endswith((".js", ".css")) else text
